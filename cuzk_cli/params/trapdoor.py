@@ -158,7 +158,8 @@ def proof_logarithms(trapdoor: Trapdoor, log_m: int, columns: np.ndarray, assign
     """Discrete logarithms of A, B, C for a satisfying assignment: integers mod r_order.
 
     With U = Σ z_j u_j and so on: A = alpha + U + r delta, B = beta + V + s delta, and in C the quotient's part is
-    h(tau) (tau^m - 1)/delta = (U V - W)/delta. An assignment that satisfies nothing gives logarithms of no valid proof.
+    h(tau) (tau^m - 1)/delta = (U V - W)/delta. Whether the assignment satisfies the circuit does not show: with the trapdoor
+    anything can be proved.
 
     columns: uint64[3, n_inputs + n_aux, 4] words, u, v, w at tau. assignment: fields inputs, aux_small, aux_full_index,
     aux_full as in circuits.witness.Assignment.

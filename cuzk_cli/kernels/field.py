@@ -6,6 +6,8 @@ every function's contract and `Field.admits` says whether two bounds may meet in
 """
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 import jax.numpy as jnp
@@ -63,6 +65,36 @@ class Field:
         scale = pow(self.radix, -1, self.p) if montgomery else 1
         total = sum(np.asarray(limbs[i]).astype(object).reshape(-1) * (1 << (self.width * i)) for i in range(self.count))
         return [int(v) * scale % self.p for v in total]
+
+    # ---- words of 64 bits, on the device
+    def from_words(self, words) -> list:
+        """Limbs in [0, 2^width), the top one without that bound, of little-endian uint64 words (a list of arrays)."""
+        out = []
+        for i in range(self.count):
+            k, low = divmod(self.width * i, 64)
+            if k >= len(words):
+                out.append(jnp.zeros(words[0].shape, self.dtype))
+                continue
+            v = words[k] >> np.uint64(low)
+            if low and k + 1 < len(words):
+                v = v | (words[k + 1] << np.uint64(64 - low))
+            if i < self.count - 1:
+                v = v & np.uint64((1 << self.width) - 1)
+            out.append(v.astype(self.dtype))
+        return out
+
+    def to_words(self, canonical, count: int) -> list:
+        """`count` little-endian uint64 words (a list of arrays) of canonical limbs; not materialised."""
+        limbs = [x.astype(jnp.uint64) for x in canonical]
+        out = []
+        for k in range(count):
+            word = jnp.zeros(limbs[0].shape, jnp.uint64)
+            for i, x in enumerate(limbs):
+                shift = self.width * i - 64 * k
+                if -self.width < shift < 64:
+                    word = word | (x << np.uint64(shift) if shift >= 0 else x >> np.uint64(-shift))
+            out.append(word)
+        return out
 
     def constant(self, value: int, shape, montgomery: bool = True) -> list:
         """`value` in every lane."""
@@ -245,11 +277,13 @@ class Int32Field(Field):
         return out
 
 
+@functools.cache
 def scalar_field(platform: str = "cpu") -> Field:
     """Fr of BLS12-381: hybrid 5 x 52 on CPU (limbs to 2^55 times balanced ones), int32 9 x 29 elsewhere."""
     return HybridField(R_ORDER, 52, 5, 59) if platform == "cpu" else Int32Field(R_ORDER, 29, 9)
 
 
+@functools.cache
 def base_field(platform: str = "cpu") -> Field:
     """Fq of BLS12-381: hybrid 8 x 50 on CPU (limbs to 2^52 on both sides), int32 14 x 28 elsewhere."""
     return HybridField(Q_PRIME, 50, 8, 57) if platform == "cpu" else Int32Field(Q_PRIME, 28, 14)

@@ -124,7 +124,7 @@ class _Source:
         self.path = os.fspath(path)
         self.fd = -1
         try:
-            self.fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self.fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)    # a named pipe must not block
             status = os.fstat(self.fd)
         except OSError as error:
             self.close()
@@ -191,7 +191,11 @@ def _refuse_small(source: _Source) -> None:
     printable = bool(text) and "\ufffd" not in text and text.isprintable()
     if source.size >= VK_FIXED_BYTES and head[0] <= _FIRST_BYTE and not (printable and source.size < _SMALL):
         return
-    what = f"{source.size} bytes" + (f" that begin with {text[:120]!r}" if printable else "")
+    what = f"{source.size} bytes"
+    if printable:
+        what += f" that begin with {text[:120]!r}"
+    elif head and head[0] > _FIRST_BYTE:
+        what += " that do not begin with a point"
     raise fail(Exit.PARAMETERS, "read the head", source.path, "Groth16 parameters", what,
                "an interrupted download, or an error page saved in place of the file: fetch it again")
 

@@ -17,9 +17,10 @@ def output_error(error: OSError, operation: str, path) -> CuzkError:
 
 @contextmanager
 def replacing(path):
-    """A new binary file that takes the name `path` when the block ends well: temporary name, fsync, rename, fsync of the folder.
+    """A new binary file that takes the name `path` when the block ends well: fsync, rename, fsync of the folder.
 
-    An exception, or the end of the process, leaves what `path` was. Raises CuzkError (OUTPUT) for what the system refuses.
+    An exception, or the end of the process, leaves what `path` was. Raises CuzkError (OUTPUT) for what the system
+    refuses.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")

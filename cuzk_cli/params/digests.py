@@ -1,7 +1,8 @@
 """Digests of parameter files, and the memory of them: hashing 33 GiB on every start would take a minute.
 
-The published digest of a file is the first 32 hex digits of its BLAKE2b-512 (storage-proofs-core src/parameter_cache.rs).
-A remembered digest holds for the file with the same path, size, modification time and inode; one small JSON file each.
+The published digest of a file is the first 32 hex digits of its BLAKE2b-512 (storage-proofs-core
+src/parameter_cache.rs). A remembered digest holds for the file with the same path, size, modification time and inode;
+one small JSON file each.
 """
 from __future__ import annotations
 

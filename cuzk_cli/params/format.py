@@ -61,8 +61,8 @@ class Counts(NamedTuple):
 class VerifyingKey:
     """A verifying key. Points are decoded, and checked for curve and subgroup, when they are first asked for.
 
-    Attributes alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2 are points, `ic` a list of G1 points, one per public
-    input (ONE first), `raw` the bytes as in the file. Raises CuzkError (PARAMETERS) for a bad point.
+    Attributes alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2 are points, `ic` a list of G1 points, one per
+    public input (ONE first), `raw` the bytes as in the file. Raises CuzkError (PARAMETERS) for a bad point.
     """
 
     def __init__(self, raw: bytes, path=None):

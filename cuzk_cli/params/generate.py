@@ -60,8 +60,8 @@ def _scalars(structure, columns: np.ndarray, trapdoor: Trapdoor) -> _Vectors:
     l = combined_scalars(trapdoor, columns[:, n:], trapdoor.delta)
     idle = np.flatnonzero(~l.any(axis=1))
     if len(idle):
-        raise fail(Exit.PARAMETERS, f"generate the parameters of {structure.name}", expected="every variable constrained",
-                   actual=f"{len(idle)} in no row, the first is aux {idle[0]}")
+        raise fail(Exit.PARAMETERS, f"generate the parameters of {structure.name}",
+                   expected="every variable constrained", actual=f"{len(idle)} in no row, the first is aux {idle[0]}")
     u, v, _ = columns
     return _Vectors(combined_scalars(trapdoor, columns[:, :n], trapdoor.gamma), l, u[u.any(axis=1)], v[v.any(axis=1)])
 
@@ -123,7 +123,8 @@ def check_space(folder, need: int) -> None:
 
 
 def write_parameters(structure, base: Path, trapdoor: Trapdoor, multiply: FixedBase, *,
-                     evaluate: Callable = evaluate_columns, progress: Callable[[int, int], None] = _no_progress) -> Generated:
+                     evaluate: Callable = evaluate_columns,
+                     progress: Callable[[int, int], None] = _no_progress) -> Generated:
     """Write BASE.vk and BASE.params for a circuit, each atomically.
 
     structure: n_inputs, n_aux, log_m, total_rows, name and the densities, as circuits.Structure. evaluate(structure,
@@ -157,8 +158,8 @@ def generate(structure, stem: str, folder, seed: str, multiply: FixedBase, *, on
              waiting: Callable[[], None] = lambda: None, **options) -> Generated | None:
     """Make the files of one circuit in a folder of test parameters, which is made and marked as needed.
 
-    stem: the network's file name without its ending. only_missing: leave a `.params` file that is there alone and return
-    None. Existing files are replaced atomically otherwise. options: as `write_parameters`.
+    stem: the network's file name without its ending. only_missing: leave a `.params` file that is there alone and
+    return None. Existing files are replaced atomically otherwise. options: as `write_parameters`.
     Raises CuzkError as `marker.generating` and `write_parameters`.
     """
     with generating(folder, seed, waiting=waiting):

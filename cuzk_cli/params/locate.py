@@ -43,7 +43,7 @@ def parameter_folder(option: str | os.PathLike | None = None, test: bool = False
                      environ: Mapping[str, str] = os.environ) -> Folder:
     """The folder that the user means. Raises CuzkError (USAGE) for two at once."""
     if option is not None and test:
-        raise fail(Exit.USAGE, "choose the folder of parameters", "--params", "one of --params and --test-params", "both")
+        raise fail(Exit.USAGE, "choose the folder of parameters", expected="one of --params and --test-params", actual="both")
     if test:
         return Folder(test_folder(), "--test-params")
     if option is not None:
@@ -67,7 +67,7 @@ class Located(NamedTuple):
         """What a user of these files should be told once."""
         if self.marker is None or self.folder.origin == "--test-params":
             return []
-        return [f"{self.folder.path}: {MARKER} says that these parameters are for tests; the network does not accept their proofs"]
+        return [f"{self.folder.path}: parameters for tests ({MARKER}); the network does not accept proofs under them"]
 
     @property
     def digest(self) -> str | None:
@@ -78,7 +78,8 @@ class Located(NamedTuple):
     def network_accepts(self) -> bool | None:
         """Does the network accept proofs under these parameters? None: nobody has looked.
 
-        False in a marked folder and for a digest that differs from the published one, True where a remembered digest equals it.
+        False in a marked folder and for a digest that differs from the published one, True where a remembered digest
+        equals it.
         """
         if self.marker is not None:
             return False
@@ -86,7 +87,10 @@ class Located(NamedTuple):
         return None if digest is None or published is None else digest == published
 
     def require_params(self, size: int | None = None) -> Path:
-        """The `.params` file. Raises CuzkError (PARAMETERS) naming the command that fetches it; `size`: of the file, in bytes."""
+        """The `.params` file; `size` in bytes is for the message.
+
+        Raises CuzkError (PARAMETERS), naming size, digest and the command that fetches it, where it is missing.
+        """
         if not os.path.lexists(self.params):
             raise self._missing(self.params, size, self.circuit.params_digest)
         return self.params
@@ -109,7 +113,8 @@ class Located(NamedTuple):
         if self.folder.origin == "--test-params":
             hint = "cuzk prove makes test parameters when it is called with --test-params"
         elif digest:
-            hint = f"fetch them with: {FOLDER_VARIABLE}={self.folder.path} lotus fetch-params {self.circuit.sector_size}"
+            command = f"{FOLDER_VARIABLE}={self.folder.path} lotus fetch-params {self.circuit.sector_size}"
+            hint = f"fetch them with: {command}"
         else:
             hint = (f"for tests: cuzk params generate {kind} --sector-size {self.circuit.sector_size} "
                     "--insecure-seed SEED --out DIR, then --params DIR; or --test-params")

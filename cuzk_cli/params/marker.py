@@ -1,7 +1,7 @@
 """Folders of test parameters: the marker file, and where parameters of a known secret may be made at all.
 
-Whoever knows the seed can forge proofs that verify under its parameters. Such files carry the network's file names, so they
-live in marked folders, away from every place where real ones are looked for.
+Whoever knows the seed can forge proofs that verify under its parameters. Such files carry the network's file names, so
+they live in marked folders, away from every place where real ones are looked for.
 """
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def refuse_folder(folder, seed: str, environ: Mapping[str, str] = os.environ) ->
 @contextmanager
 def generating(folder, seed: str, environ: Mapping[str, str] = os.environ,
                waiting: Callable[[], None] = lambda: None):
-    """Make and mark `folder`, and hold its lock while the block generates; `waiting` is called if another process holds it.
+    """Make and mark `folder`, and hold its lock while the block generates.
+
+    `waiting` is called when another process holds it, before we wait.
 
     Raises CuzkError (PARAMETERS) where `refuse_folder` does, (OUTPUT) where the folder cannot be written.
     """

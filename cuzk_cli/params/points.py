@@ -3,8 +3,8 @@
     G1, 96 bytes:   x ‖ y                           48 bytes each
     G2, 192 bytes:  x.c1 ‖ x.c0 ‖ y.c1 ‖ y.c0       (blst src/e1.c, e2.c)
 
-Infinity is the byte 0x40, then zeros. The objects are those of py-arkworks-bls12381, which puts c0 first and writes infinity
-as zeros.
+Infinity is the byte 0x40, then zeros. The objects are those of py-arkworks-bls12381, which puts c0 first and writes
+infinity as zeros.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The secret behind test parameters, and what anybody who knows it can compute: the scalar of every point, and whole proofs.
+"""The secret behind test parameters, and what it lets one compute: the scalar of every point, and whole proofs.
 
-Parameters of a seed secure nothing: whoever knows the seed forges proofs. They give fixed bytes for a fixed seed, and let
-proofs of any size be checked by scalar arithmetic alone.
+Parameters of a seed secure nothing: whoever knows the seed forges proofs. They give fixed bytes for a fixed seed, and
+let proofs of any size be checked by scalar arithmetic alone.
 """
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from ..protocol.compiled import njit
 from ..protocol.fr import (
-    ONE, R_ORDER, ZERO, add_mod, from_mont, load, mont_mul, root_of_unity, store, sub_mod, to_ints, to_mont, to_mont_rows,
-    to_words,
+    ONE, R_ORDER, ZERO, add_mod, from_mont, load, mont_mul, root_of_unity, store, sub_mod, to_ints, to_mont,
+    to_mont_rows, to_words,
 )
 from .points import GENERATOR_G1, GENERATOR_G2, scalar
 
@@ -120,7 +120,10 @@ def _combine(u, v, w, beta, alpha, scale, out):
 
 
 def combined_scalars(trapdoor: Trapdoor, columns: np.ndarray, divisor: int) -> np.ndarray:
-    """(beta u + alpha v + w)/divisor for columns uint64[3, n, 4]: uint64[n, 4] words. Divisor gamma gives ic, delta gives l."""
+    """(beta u + alpha v + w)/divisor: the scalars of ic for divisor gamma, of l for delta.
+
+    columns: uint64[3, n, 4] words, u, v, w at tau. Returns uint64[n, 4] words.
+    """
     u, v, w = columns
     out = np.empty(u.shape, np.uint64)
     inverse = pow(divisor, -1, R_ORDER)
@@ -158,8 +161,8 @@ def proof_logarithms(trapdoor: Trapdoor, log_m: int, columns: np.ndarray, assign
     """Discrete logarithms of A, B, C for a satisfying assignment: integers mod r_order.
 
     With U = Σ z_j u_j and so on: A = alpha + U + r delta, B = beta + V + s delta, and in C the quotient's part is
-    h(tau) (tau^m - 1)/delta = (U V - W)/delta. Whether the assignment satisfies the circuit does not show: with the trapdoor
-    anything can be proved.
+    h(tau) (tau^m - 1)/delta = (U V - W)/delta. Whether the assignment satisfies the circuit does not show: with the
+    trapdoor anything can be proved.
 
     columns: uint64[3, n_inputs + n_aux, 4] words, u, v, w at tau. assignment: fields inputs, aux_small, aux_full_index,
     aux_full as in circuits.witness.Assignment.

@@ -1,7 +1,7 @@
 """Points and proofs between integers, objects that can be added and paired, and compressed bytes.
 
-A proof is A(48) ‖ B(96) ‖ C(48), compressed (bellperson groth16/proof.rs). G2 coordinates are pairs (c0, c1) here and are
-written c1 first. Objects are those of py-arkworks-bls12381.
+A proof is A(48) ‖ B(96) ‖ C(48), compressed (bellperson groth16/proof.rs). G2 coordinates are pairs (c0, c1) here and
+are written c1 first. Objects are those of py-arkworks-bls12381.
 """
 from __future__ import annotations
 

@@ -8,7 +8,10 @@ from ..protocol.fr import R_ORDER
 
 
 def blinding() -> tuple[int, int]:
-    """r and s, uniform mod the group order, from the system. For one attempt at one proof: never reuse, store or log them."""
+    """r and s, uniform mod the group order, from the system.
+
+    They are for one attempt at one proof: never reuse, store or log them.
+    """
     return secrets.randbelow(R_ORDER), secrets.randbelow(R_ORDER)
 
 

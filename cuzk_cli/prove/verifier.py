@@ -33,8 +33,8 @@ def prepare(key: VerifyingKey) -> PreparedKey:
 def verify_proof(key: PreparedKey, public_inputs: np.ndarray, proof: bytes) -> bool:
     """Is `proof` (192 bytes) a proof for `public_inputs` (uint64[n, 4] canonical words, without ONE)?
 
-    False also for bytes that are no proof at all and for inputs that are not below r. Raises CuzkError (PARAMETERS) when the
-    key is for another number of inputs. About 2 ms, and more where there are thousands of inputs.
+    False also for bytes that are no proof at all and for inputs that are not below r. Raises CuzkError (PARAMETERS)
+    when the key is for another number of inputs. About 2 ms, and more where there are thousands of inputs.
     """
     if len(public_inputs) + 1 != len(key.ic):
         raise fail(Exit.PARAMETERS, "compare the number of public inputs with the verifying key", key.path,
@@ -56,6 +56,6 @@ def verify_partitions(key: PreparedKey, public_inputs: Sequence[np.ndarray], pro
     Raises ValueError when the length of `proof` is not that of len(public_inputs) partitions.
     """
     if len(proof) != PROOF_BYTES * len(public_inputs):
-        raise ValueError(f"{len(public_inputs)} partitions have {PROOF_BYTES * len(public_inputs)} bytes, not {len(proof)}")
+        raise ValueError(f"{len(proof)} bytes are not {PROOF_BYTES} for each of {len(public_inputs)} partitions")
     return [verify_proof(key, inputs, proof[PROOF_BYTES * k:PROOF_BYTES * (k + 1)])
             for k, inputs in enumerate(public_inputs)]

@@ -1,4 +1,4 @@
-"""A small constraint system in plain Python, with a satisfying assignment: what generator, prover and verifier are tried on."""
+"""A small constraint system in plain Python with a satisfying assignment, and its generator without kernels."""
 from __future__ import annotations
 
 import random
@@ -22,7 +22,7 @@ class Assignment(NamedTuple):
 
 
 class SmallCircuit:
-    """Rows of three {column: coefficient}; columns are inputs first, then aux; row i makes one aux of earlier variables."""
+    """Rows of three {column: coefficient}, inputs first, then aux; row i makes one aux of earlier variables."""
 
     def __init__(self, rows: int, n_inputs: int, seed: int = 0):
         rng = random.Random(seed)

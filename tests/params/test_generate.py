@@ -58,8 +58,9 @@ def integer_scalars(circuit, t):
                 column[c] = (column[c] + k * weight) % R_ORDER
     private = [t.beta * a + t.alpha * b + c for a, b, c in zip(u, v, w)]
     n, divide = circuit.n_inputs, lambda x, d: x * pow(d, -1, R_ORDER) % R_ORDER
-    return {"ic": [divide(p, t.gamma) for p in private[:n]], "h": [divide(pow(t.tau, i, R_ORDER) * z, t.delta) for i in range(m - 1)],
-            "l": [divide(p, t.delta) for p in private[n:]], "a": [x for x in u if x], "b": [x for x in v if x]}
+    return {"ic": [divide(p, t.gamma) for p in private[:n]], "l": [divide(p, t.delta) for p in private[n:]],
+            "h": [divide(pow(t.tau, i, R_ORDER) * z, t.delta) for i in range(m - 1)],
+            "a": [x for x in u if x], "b": [x for x in v if x]}
 
 
 def test_every_point(circuit, tmp_path):
@@ -99,7 +100,8 @@ def test_proofs_from_logarithms_verify(rows, inputs):
 
 def test_verifying_key_of_snap_is_the_references():
     structure, t = snap.build(snap.Shape("2KiB", 6, 1, 10, 8, (1,) * 6, (8, 8))), Trapdoor.of_seed("cuzk")
-    entry = next(e for e in json.loads((FIXTURES / "params" / "digests.json").read_text()) if e["circuit"] == "snap 2KiB")
+    entries = json.loads((FIXTURES / "params" / "digests.json").read_text())
+    entry = next(e for e in entries if e["circuit"] == "snap 2KiB")
     counts = Counts.of(structure)
     assert counts == Counts(*(entry[name] for name in Counts._fields)) and counts.params_bytes == entry["bytes"]
     columns = evaluate_columns(structure, lagrange_at(t.tau, structure.log_m, structure.total_rows))
@@ -233,7 +235,8 @@ def test_killed_halfway(circuit, tmp_path):
         def progress(done, total):
             if done > total // 2:
                 os.kill(os.getpid(), signal.SIGKILL)
-        generate.generate(SmallCircuit(60, 3), {STEM!r}, {str(out)!r}, "t", SLOW_FIXED_BASE, evaluate=evaluate, progress=progress)
+        generate.generate(SmallCircuit(60, 3), {STEM!r}, {str(out)!r}, "t", SLOW_FIXED_BASE, evaluate=evaluate,
+                          progress=progress)
     """)
     ended = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr

@@ -35,7 +35,8 @@ def test_order():
 
 
 def test_test_parameters(cache):
-    assert parameter_folder(test=True, environ={"FIL_PROOFS_PARAMETER_CACHE": "/env"}).path == cache / "cuzk" / "test-params"
+    environ = {"FIL_PROOFS_PARAMETER_CACHE": "/env"}
+    assert parameter_folder(test=True, environ=environ).path == cache / "cuzk" / "test-params"
     with pytest.raises(CuzkError) as caught:
         parameter_folder("/opt", test=True)
     assert caught.value.exit == Exit.USAGE

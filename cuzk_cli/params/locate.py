@@ -43,7 +43,7 @@ def parameter_folder(option: str | os.PathLike | None = None, test: bool = False
                      environ: Mapping[str, str] = os.environ) -> Folder:
     """The folder that the user means. Raises CuzkError (USAGE) for two at once."""
     if option is not None and test:
-        raise fail(Exit.USAGE, "choose the folder of parameters", expected="one of --params and --test-params", actual="both")
+        raise fail(Exit.USAGE, "choose the folder of parameters", None, "one of --params and --test-params", "both")
     if test:
         return Folder(test_folder(), "--test-params")
     if option is not None:

@@ -384,9 +384,9 @@ def _sweep(count: int, body, init, state=()):
     return lax.fori_loop(0, count, lambda t, carry: body(t, *carry), (init, state))[0]
 
 
-def sweep_columns(plan: Plan, xs: list, walks: list, body, out=None) -> list:
+def sweep_columns(plan: Plan, xs: list, walks: list, body, results=None) -> list:
     """For every tile of columns: body(t, [limbs [1, R1, lanes] of each x], [walk tile, limbs [R1, lanes], of each]) ->
-    arrays [1, R1, lanes], kept as [R1, C/devices]. `out` gives dtypes of the results if they are not limbs."""
+    arrays [1, R1, lanes, ...], kept as [R1, C/devices, ...]. `results`, if not limbs: (dtype, trailing shape) of each."""
     shape, field = plan.shape, plan.field
     r1, local = 1 << shape.log1, shape.width // shape.devices
 
@@ -394,11 +394,11 @@ def sweep_columns(plan: Plan, xs: list, walks: list, body, out=None) -> list:
         at = t * shape.lanes
         tiles = [[lax.dynamic_slice_in_dim(a, at, shape.lanes, 1)[None] for a in x] for x in xs]
         new = body(t, tiles, state)
-        out = [lax.dynamic_update_slice(a, b[0], (0, at)) for a, b in zip(out, new)]
+        out = [lax.dynamic_update_slice_in_dim(a, b[0], at, 1) for a, b in zip(out, new)]
         return out, [field.mul(w, list(walk.ratio)) for w, walk in zip(state, walks)]
 
-    dtypes = out or [field.dtype] * field.count
-    return _sweep(local // shape.lanes, tile, [jnp.zeros((r1, local), d) for d in dtypes], [list(w.first) for w in walks])
+    init = [jnp.zeros((r1, local, *trail), dtype) for dtype, trail in results or [(field.dtype, ())] * field.count]
+    return _sweep(local // shape.lanes, tile, init, [list(w.first) for w in walks])
 
 
 def sweep_rows(plan: Plan, body) -> list:

@@ -14,6 +14,7 @@ reference (bellperson, groth16/prover/native.rs, `execute_fft`), also for rows t
 from __future__ import annotations
 
 import functools
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -120,7 +121,7 @@ class QuotientPlan:
 
     @functools.cached_property
     def _divide(self):
-        """Columns of the product and of c -> canonical words of H, natural order [R1, C] of four arrays."""
+        """Columns of the product and of c -> canonical words of H, natural order [R1, C, 4]."""
         plan = self.transforms
         field = plan.field
 
@@ -130,8 +131,8 @@ class QuotientPlan:
                 both = lax.map(lambda item: ntt.dit(field, field.mul(item[0], item[1]), back), tuple(stacked))
                 of_product, of_c = ([x[i] for x in both] for i in (0, 1))
                 h = materialise(field.product((of_product, list(scales[0])), (of_c, list(scales[1]))))
-                return materialise(field.to_words(field.canonical(h), 4))
-            return ntt.sweep_columns(plan, [product, c], [from_coset, inverse], body, [jnp.uint64] * 4)
+                return [jnp.stack(materialise(field.to_words(field.canonical(h), 4)), axis=-1)]
+            return ntt.sweep_columns(plan, [product, c], [from_coset, inverse], body, [(jnp.uint64, (4,))])[0]
 
         program = plan.compile(function, (_COLUMNS, _COLUMNS, _REPLICATED, _WALK, _WALK, _REPLICATED), _COLUMNS)
         return lambda product, c: program(
@@ -152,23 +153,14 @@ class QuotientPlan:
         wide[w:1] = 0           # small rows read entry 0
         return self.transforms.everywhere((codes, wide))
 
-    def start(self, a, b, c) -> list:
-        """Dispatch everything; returns device arrays for `finish` without waiting for them."""
-        b_columns = self._expand(*self.rows(b))
-        b_coset = self._shift(b_columns)
-        del b_columns
+    def run(self, a, b, c) -> jax.Array:
+        """Dispatch every program; words [R1, C, 4] on the devices. With several host devices JAX waits for a program
+        before it takes the next one, so that this returns when the last one has begun."""
+        b_coset = self._shift(self._expand(*self.rows(b)))
         a_coset = self._shift(self._expand(*self.rows(a)))
         product = self._multiply(a_coset, b_coset)
         del a_coset, b_coset
         return self._divide(product, self._expand(*self.rows(c)))
-
-    def finish(self, started: list) -> np.ndarray:
-        """Wait for `start` and fetch uint64[m - 1, 4]."""
-        m = self.transforms.shape.size
-        out = np.empty((m, 4), np.uint64)
-        for k, word in enumerate(started):
-            out[:, k] = np.asarray(word).reshape(-1)
-        return out[:-1]
 
 
 def _each(function, *lists):
@@ -185,14 +177,18 @@ def plan(log_m: int, field: Field | None = None, devices: tuple | None = None) -
     return _plan(ntt.plan(log_m, field, devices))
 
 
-def start(a, b, c, log_m: int, field: Field | None = None, devices: tuple | None = None) -> list:
-    """Dispatch `quotient` and return device arrays, without waiting; `finish` takes them."""
-    return plan(log_m, field, devices).start(a, b, c)
+_dispatcher = ThreadPoolExecutor(1, "quotient")
 
 
-def finish(started: list, log_m: int, field: Field | None = None, devices: tuple | None = None) -> np.ndarray:
-    """The result of `start`, uint64[2^log_m - 1, 4]."""
-    return plan(log_m, field, devices).finish(started)
+def start(a, b, c, log_m: int, field: Field | None = None, devices: tuple | None = None) -> Future:
+    """Begin `quotient` on a thread of its own and return at once; its programs are dispatched in turn, none longer than
+    about 0.2 s at 2^21. a, b and c must not change before `finish`."""
+    return _dispatcher.submit(lambda: plan(log_m, field, devices).run(a, b, c))
+
+
+def finish(started: Future) -> np.ndarray:
+    """Wait for `start`: uint64[m - 1, 4]. Raises what the computation raised."""
+    return np.asarray(started.result()).reshape(-1, 4)[:-1]
 
 
 def quotient(a, b, c, log_m: int, field: Field | None = None, devices: tuple | None = None) -> np.ndarray:
@@ -202,4 +198,4 @@ def quotient(a, b, c, log_m: int, field: Field | None = None, devices: tuple | N
     uint64[w, 4] canonical (below r); `small` is ignored at wide rows, and negative ones count as r - |v|. The last
     coefficient, which is zero for rows with a*b = c, is dropped.
     """
-    return finish(start(a, b, c, log_m, field, devices), log_m, field, devices)
+    return finish(start(a, b, c, log_m, field, devices))

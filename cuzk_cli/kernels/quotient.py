@@ -180,15 +180,21 @@ def plan(log_m: int, field: Field | None = None, devices: tuple | None = None) -
 _dispatcher = ThreadPoolExecutor(1, "quotient")
 
 
-def start(a, b, c, log_m: int, field: Field | None = None, devices: tuple | None = None) -> Future:
-    """Begin `quotient` on a thread of its own and return at once; its programs are dispatched in turn, none longer than
-    about 0.2 s at 2^21. a, b and c must not change before `finish`."""
-    return _dispatcher.submit(lambda: plan(log_m, field, devices).run(a, b, c))
+class Started:
+    """A quotient under way; `finish` waits for it."""
+
+    def __init__(self, words: Future):
+        self._words = words
+
+    def finish(self) -> np.ndarray:
+        """uint64[m - 1, 4] as `quotient` describes it. Raises what the computation raised."""
+        return np.asarray(self._words.result()).reshape(-1, 4)[:-1]
 
 
-def finish(started: Future) -> np.ndarray:
-    """Wait for `start`: uint64[m - 1, 4]. Raises what the computation raised."""
-    return np.asarray(started.result()).reshape(-1, 4)[:-1]
+def start_quotient(a, b, c, log_m: int, field: Field | None = None, devices: tuple | None = None) -> Started:
+    """Begin `quotient` and return at once. A thread of its own dispatches the programs in turn, none longer than about
+    0.2 s at 2^21 on two cores. a, b and c must not change before `finish`."""
+    return Started(_dispatcher.submit(lambda: plan(log_m, field, devices).run(a, b, c)))
 
 
 def quotient(a, b, c, log_m: int, field: Field | None = None, devices: tuple | None = None) -> np.ndarray:
@@ -198,4 +204,4 @@ def quotient(a, b, c, log_m: int, field: Field | None = None, devices: tuple | N
     uint64[w, 4] canonical (below r); `small` is ignored at wide rows, and negative ones count as r - |v|. The last
     coefficient, which is zero for rows with a*b = c, is dropped.
     """
-    return finish(start(a, b, c, log_m, field, devices))
+    return start_quotient(a, b, c, log_m, field, devices).finish()

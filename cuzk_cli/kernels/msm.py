@@ -1,0 +1,363 @@
+"""Multi-scalar multiplication Σ k_i·P_i in G1 and G2 (Pippenger's buckets, batched affine additions).
+
+1. host: signed digits of `window` bits, one radix sort a window; shard d owns the buckets congruent d (`schedule`).
+2. device: buckets sorted by size are lanes, pass t adds the t-th point of every bucket to its lane (`accumulate`).
+3. device: Σ i·B_i by running sums (`aggregate`); host: Horner's rule over the windows.
+
+Windows are taken in groups that fill one accumulator, so that the shapes, and with them the compiled programs, are the same
+for every size; a dispatched piece stays below about a second. The next group is planned on a thread while one runs.
+
+`sparse` is for the scalars of a witness: ones are summed without digits, zeros never read.
+"""
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import Callable, NamedTuple
+
+import numpy as np
+
+from . import accumulate, aggregate, points, schedule
+from .accumulate import BLOCK, LANES, ROWS, TABLE, TILES
+from .curve import Group
+from .devices import aligned, put_everywhere, put_sharded, shards
+
+_TABLE_SIZES = (TABLE, 1 << 18, 1 << 21)        # points of a table: few sizes, few programs
+_READ = 1 << 17                                 # points read from a file at once
+_ONES = BLOCK * LANES                           # points a shard sums in one pass
+_PLANNERS = ThreadPoolExecutor(2, "msm-plan")
+
+Read = Callable[[int, int], np.ndarray]         # (start, count) -> encodings uint8[count, 96 | 192]
+
+
+class PointTable(NamedTuple):
+    """Decoded points on every device; the rows beyond `count` are never used, the last one is the dummy."""
+
+    group: Group
+    rows: object            # jax.Array [size + 1, 2n]
+    count: int
+    size: int
+    infinite: np.ndarray | None     # bool[count], None where no point is infinity
+
+
+def _new_rows(group: Group, size: int) -> np.ndarray:
+    rows = aligned((size + 1, 2 * group.field.count), group.field.dtype)
+    rows[size] = accumulate.dummy_row(group)
+    return rows
+
+
+def _table(group: Group, rows: np.ndarray, count: int) -> PointTable:
+    n = group.field.count
+    infinite = ~rows[:count, n:].any(axis=1)
+    return PointTable(group, put_everywhere(rows), count, len(rows) - 1, infinite if infinite.any() else None)
+
+
+def point_table(encoded: np.ndarray | Read, group: Group, count: int | None = None) -> PointTable:
+    """Decode and check points: encodings uint8[n, 96 | 192], or a function that reads `count` of them piece by piece.
+
+    At most 2^21 points. Raises points.BadPoint.
+    """
+    count = len(encoded) if count is None else count
+    read = encoded if callable(encoded) else lambda start, n: encoded[start:start + n]
+    size = next(s for s in _TABLE_SIZES if s >= count)
+    rows = _new_rows(group, size)
+    for start in range(0, count, _READ):
+        n = min(_READ, count - start)
+        try:
+            points.decode(read(start, n), group, rows[start:start + n])
+        except points.BadPoint as bad:
+            raise points.BadPoint(start + bad.index, bad.what) from None
+    return _table(group, rows, count)
+
+
+def window_bits(n: int) -> int:
+    """The width c that minimises ceil(255/c)·(n + 4·2^(c−1)): additions into buckets, and about four for the running sums of
+    each bucket. At most 17: keys are 16 bits."""
+    return min(range(4, 18), key=lambda c: -(-255 // c) * (n + 4 * 2 ** (c - 1)))
+
+
+def _sum_lanes(group: Group, out: np.ndarray, lane: int):
+    """Host point in one lane of an aggregation's output [xyz, n, 2·LANES]."""
+    return tuple(group.coordinate(out[k, :, lane]) for k in range(3))
+
+
+class _Groups(NamedTuple):
+    """Windows first .. first + count − 1, planned for every shard."""
+
+    first: int
+    count: int
+    plans: list
+    entries: np.ndarray
+
+
+def _plan_group(recoded: schedule.Recoded, table: PointTable, first: int, count: int) -> _Groups:
+    d = shards()
+    windows = [schedule.sort_window(recoded, i, table.infinite, d) for i in range(first, first + count)]
+    offsets = np.cumsum([0] + [len(w.entries) for w in windows])
+    entries = np.concatenate([w.entries for w in windows])
+    half = (1 << (recoded.window - 1)) // d
+    plans = []
+    for k in range(d):
+        start = np.concatenate([w.start[k * half:k * half + half] + o for w, o in zip(windows, offsets)])
+        size = np.concatenate([w.count[k * half:k * half + half] for w in windows])
+        plans.append(schedule.plan(entries, start, size, table.size))
+    return _Groups(first, count, plans, entries)
+
+
+def _run_plans(table: PointTable, plans: list, careful: bool):
+    """All pieces of the shards' plans; returns (accumulator, any bad)."""
+    group, d = table.group, shards()
+    first = np.concatenate([p.first for p in plans])
+    accumulator = accumulate.loader(group)(table.rows, put_sharded(first))
+    bad = []
+    for piece in range(max(len(p.pieces) for p in plans)):
+        entries = aligned((d, ROWS, LANES), np.int32)
+        jobs, count = np.zeros((d, ROWS, 3), np.int32), np.zeros(d, np.int32)
+        for k, p in enumerate(plans):
+            if piece < len(p.pieces):
+                rows, todo = p.pieces[piece]
+                entries[k, :len(rows)] = rows
+                jobs[k, :len(todo)], count[k] = todo, len(todo)
+        run = accumulate.program(group, careful)
+        accumulator, failed = run(table.rows, accumulator, put_sharded(entries.reshape(-1, LANES)),
+                                  put_sharded(jobs.reshape(-1, 3)), put_sharded(count))
+        bad.append(failed)
+    return accumulator, bad
+
+
+def _merge_chains(table: PointTable, plans: list, rows: np.ndarray) -> tuple[np.ndarray, list]:
+    """Sum the chains of each bucket: rows [shards, TABLE, 2n] of chains -> rows of buckets, and each bucket's row (−1 none).
+
+    Buckets with several chains are few: they get a small table of their own.
+    """
+    group, where = table.group, []
+    targets = [(k, np.flatnonzero(p.chains > 1)) for k, p in enumerate(plans)]
+    for p in plans:
+        at = np.cumsum(p.chains) - p.chains
+        where.append(np.where(p.chains > 0, p.lane[np.minimum(at, max(len(p.lane) - 1, 0))] if len(p.lane) else -1, -1))
+    while any(len(buckets) for _, buckets in targets):
+        small = _new_rows(group, TABLE)
+        used, new_plans, left = 0, [], []
+        for k, buckets in targets:
+            p = plans[k]
+            at = np.cumsum(p.chains) - p.chains
+            lanes = [p.lane[at[b]:at[b] + p.chains[b]] for b in buckets]
+            flat = np.concatenate(lanes) if lanes else np.zeros(0, np.int64)
+            small[used:used + len(flat)] = rows[k, flat]
+            size = p.chains[buckets]
+            start = np.cumsum(size) - size
+            new_plans.append(schedule.plan(2 * np.arange(used, used + len(flat), dtype=np.int32), start, size, TABLE))
+            used += len(flat)
+        accumulator, _ = _run_plans(_table(group, small, used), new_plans, True)
+        merged = np.asarray(accumulate.lanes_as_rows(group)(accumulator)).reshape(rows.shape)
+        for (k, buckets), p in zip(targets, new_plans):
+            assert p.chains.max(initial=0) <= 1         # CHAIN chains of CHAIN points: more than a table holds
+            rows[k, where[k][buckets]] = merged[k, p.lane]
+            left.append((k, np.zeros(0, np.int64)))
+        targets = left
+    return rows, where
+
+
+def _aggregate(table: PointTable, groups: _Groups, accumulator, window: int):
+    """Dispatch the running sums of a group; returns the device array [shards, xyz, n, 2·LANES]."""
+    group, d, plans = table.group, shards(), groups.plans
+    half = (1 << (window - 1)) // d
+    rows = accumulate.lanes_as_rows(group)(accumulator)
+    if max(p.chains.max(initial=0) for p in plans) > 1:
+        host = np.array(rows).reshape(d, TABLE, -1)
+        host, where = _merge_chains(table, plans, host)
+        rows = put_sharded(host.reshape(-1, host.shape[-1]))
+    else:
+        where = []
+        for p in plans:
+            lane = np.full(len(p.chains), -1, np.int64)
+            lane[p.chains > 0] = p.lane
+            where.append(lane)
+    per_window = max(half // aggregate.STEPS, 1)
+    index = np.full((d, aggregate.LANES, aggregate.STEPS), -1, np.int32)
+    for k in range(d):
+        buckets = where[k].reshape(groups.count, half)
+        if half < aggregate.STEPS:
+            index[k, :groups.count, :half] = buckets
+        else:
+            index[k, :groups.count * per_window] = buckets.reshape(-1, aggregate.STEPS)
+    index = np.ascontiguousarray(index[:, :, ::-1].transpose(0, 2, 1)).reshape(-1, aggregate.LANES)
+    levels = np.full(d, per_window.bit_length() - 1, np.int32)
+    return aggregate.program(group)(rows, put_sharded(index), put_sharded(levels))
+
+
+def _group_windows(n: int, window: int, windows: int) -> int:
+    """Windows that one accumulator and, nearly always, one entry buffer hold."""
+    d = shards()
+    half = (1 << (window - 1)) // d
+    by_buckets = aggregate.LANES // max(half // aggregate.STEPS, 1)
+    by_entries = max(int(0.85 * ROWS * LANES * d) // max(n, 1), 1)
+    by_lanes = max((TABLE - schedule.SPARE) // half, 1)
+    return min(by_buckets, by_entries, by_lanes, windows)
+
+
+def msm(table: PointTable, scalars: np.ndarray, window: int | None = None):
+    """Σ scalars[i]·table[i]: words uint64[n, 4], canonical -> affine host point, None for infinity."""
+    group, d = table.group, shards()
+    assert scalars.shape == (table.count, 4)
+    c = window or window_bits(table.count)
+    recoded = schedule.recode(scalars, c)
+    each = _group_windows(table.count, c, recoded.windows)
+    starts = range(0, recoded.windows, each)
+    size = lambda first: min(each, recoded.windows - first)
+    careful = table.size == TABLE and table.count <= TABLE      # cheap there, and the program is needed anyway
+    sums, running = [], []
+    pending = _PLANNERS.submit(_plan_group, recoded, table, 0, size(0))
+    for first in starts:
+        groups = pending.result()
+        if first + each < recoded.windows:
+            pending = _PLANNERS.submit(_plan_group, recoded, table, first + each, size(first + each))
+        accumulator, bad = _run_plans(table, groups.plans, careful)
+        if not careful and any(np.asarray(b).any() for b in bad):
+            accumulator, _ = _run_plans(table, groups.plans, True)
+        running.append((groups, _aggregate(table, groups, accumulator, c)))
+    for groups, out in running:
+        out = np.asarray(out)
+        per_window = max(((1 << (c - 1)) // d) // aggregate.STEPS, 1)
+        for i in range(groups.count):
+            total = group.identity
+            for k in range(d):      # bucket i·d + k holds digit i·d + k + 1
+                s, t = (_sum_lanes(group, out[k], lane) for lane in (i * per_window, aggregate.LANES + i * per_window))
+                for _ in range(d):
+                    total = group.add(total, t)
+                for _ in range(k + 1):
+                    total = group.add(total, s)
+            sums.append(total)
+    total = group.identity
+    for window_sum in reversed(sums):
+        for _ in range(c):
+            total = group.add(total, total)
+        total = group.add(total, window_sum)
+    return group.affine(total)
+
+
+class Summation:
+    """Σ P_i of points that come in batches: one pass a batch, lanes stay on the device."""
+
+    def __init__(self, group: Group):
+        self.group, self._accumulator, self._whole = group, None, None
+
+    def add(self, encoded: np.ndarray) -> None:
+        """At most `Summation.batch()` encodings. Raises points.BadPoint."""
+        group, d, n = self.group, shards(), len(encoded)
+        rows = _new_rows(group, TABLE)
+        points.decode(encoded, group, rows[:n])
+        entries = aligned((d, ROWS, LANES), np.int32)
+        flat = entries[:, :BLOCK].reshape(d, -1)
+        ids = np.arange(d * _ONES, dtype=np.int32).reshape(d, _ONES)
+        flat[...] = np.where(ids < n, 2 * ids, 2 * TABLE)
+        entries[:, :BLOCK] = flat.reshape(d, BLOCK, LANES)
+        jobs = np.zeros((d, ROWS, 3), np.int32)
+        jobs[:, 0] = (0, BLOCK, 0)
+        table = put_everywhere(rows)
+        if self._accumulator is None:
+            nothing = np.full((d * TILES, LANES), 2 * TABLE, np.int32)
+            self._accumulator = accumulate.loader(group)(table, put_sharded(nothing))
+        self._accumulator, _ = accumulate.program(group, True)(
+            table, self._accumulator, put_sharded(entries.reshape(-1, LANES)), put_sharded(jobs.reshape(-1, 3)),
+            put_sharded(np.ones(d, np.int32)))
+
+    @staticmethod
+    def batch() -> int:
+        """Points that one call of `add` takes."""
+        return _ONES * shards()
+
+    def total(self):
+        """Affine host point, None for infinity."""
+        group, d = self.group, shards()
+        if self._accumulator is None:
+            return None
+        rows = accumulate.lanes_as_rows(group)(self._accumulator)
+        index = np.full((d, aggregate.STEPS, aggregate.LANES), -1, np.int32)
+        lanes = _ONES // aggregate.STEPS
+        index[:, :, :lanes] = np.arange(_ONES, dtype=np.int32).reshape(aggregate.STEPS, lanes)
+        levels = np.full(d, int(math.log2(lanes)), np.int32)
+        out = np.asarray(aggregate.program(group)(rows, put_sharded(index.reshape(-1, aggregate.LANES)),
+                                                  put_sharded(levels)))
+        total = group.identity
+        for k in range(d):
+            total = group.add(total, _sum_lanes(group, out[k], 0))
+        return group.affine(total)
+
+
+def dense(read: Read, scalars: np.ndarray, group: Group):
+    """Σ scalars[i]·P_i over a whole vector of points, in chunks of at most 2^21. Raises points.BadPoint."""
+    total, limit = group.identity, _TABLE_SIZES[-1]
+    for start in range(0, len(scalars), limit):
+        n = min(limit, len(scalars) - start)
+        table = _shifted(start, point_table, lambda s, k: read(start + s, k), group, n)
+        total = group.add(total, group.projective(msm(table, scalars[start:start + n])))
+        del table
+    return group.affine(total)
+
+
+def _shifted(start: int, function, *args):
+    """Call `function`; a BadPoint's index counts from `start` on."""
+    try:
+        return function(*args)
+    except points.BadPoint as bad:
+        raise points.BadPoint(start + bad.index, bad.what) from None
+
+
+def sparse(read: Read, length: int, ones: np.ndarray, rest: np.ndarray, scalars: np.ndarray, group: Group):
+    """Σ P_i over `ones` plus Σ scalars[k]·P_rest[k], of a vector of `length` points of which only these are decoded.
+
+    ones, rest: ascending positions; scalars: words uint64[len(rest), 4]. Raises points.BadPoint with the position.
+    """
+    summation, batch, total = Summation(group), Summation.batch(), group.identity
+    waiting, where, held = [], [], 0
+    table_rows, table_at, done = [], [], 0
+
+    def flush(everything: bool) -> None:
+        nonlocal waiting, where, held
+        if not held:
+            return
+        encoded, positions = np.concatenate(waiting), np.concatenate(where)
+        stop = held if everything else held - held % batch
+        for s in range(0, stop, batch):
+            _positioned(positions[s:s + batch], summation.add, encoded[s:min(s + batch, stop)])
+        waiting, where, held = [encoded[stop:]], [positions[stop:]], held - stop
+
+    def multiply() -> None:
+        nonlocal table_rows, table_at, total, done
+        if not table_at:
+            return
+        encoded, positions = np.concatenate(table_rows), np.concatenate(table_at)
+        for s in range(0, len(positions), TABLE):
+            part = positions[s:s + TABLE]
+            table = _positioned(part, point_table, encoded[s:s + TABLE], group)
+            product = msm(table, scalars[done:done + len(part)])
+            total, done = group.add(total, group.projective(product)), done + len(part)
+        table_rows, table_at = [], []
+
+    for start in range(0, length, _READ):
+        n = min(_READ, length - start)
+        (o0, o1), (r0, r1) = (np.searchsorted(v, (start, start + n)) for v in (ones, rest))
+        if o1 == o0 and r1 == r0:
+            continue
+        encoded = read(start, n)
+        if o1 > o0:
+            waiting.append(encoded[ones[o0:o1] - start])
+            where.append(ones[o0:o1])
+            held += o1 - o0
+            if held >= batch:
+                flush(False)
+        if r1 > r0:
+            table_rows.append(encoded[rest[r0:r1] - start])
+            table_at.append(rest[r0:r1])
+    flush(True)
+    multiply()
+    return group.affine(group.add(total, group.projective(summation.total())))
+
+
+def _positioned(positions: np.ndarray, function, *args):
+    """Call `function`; a BadPoint's index is looked up in `positions`."""
+    try:
+        return function(*args)
+    except points.BadPoint as bad:
+        raise points.BadPoint(int(positions[bad.index]), bad.what) from None

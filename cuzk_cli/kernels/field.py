@@ -109,6 +109,10 @@ class Field:
         """May pairs whose limbs are bounded by (a, b) in absolute value enter `product` together?"""
         raise NotImplementedError
 
+    def materialise(self, v) -> list:
+        """The function of that name, as the curve formulas call it."""
+        return materialise(v)
+
     def mul(self, a, b) -> list:
         return materialise(self.product((a, b)))
 
@@ -139,7 +143,10 @@ class Field:
         return out
 
     def reduce(self, v) -> list:
-        """Balanced limbs of a residue in [-p/2, p/2] (up to 2^-40 p); the value may be many p, limbs lazy."""
+        """Balanced limbs of a residue in [-p/2, p/2] (up to 2^-40 p), limbs lazy.
+
+        The value may be many p in HybridField, less than (2^(32 - width) - 2) p in Int32Field: 6 p in Fr, 14 p in Fq.
+        """
         v = self.carry(v)
         estimate = v[-1].astype(f64) + v[-2].astype(f64) * 2.0**-self.width
         q = jnp.round(estimate * (1.0 / self.p_top)).astype(self.dtype)

@@ -25,7 +25,7 @@ from .marker import generating
 from .points import GENERATOR_G1, GENERATOR_G2, encode_g1, encode_g2, scalar
 from .trapdoor import Trapdoor, combined_scalars, h_scalars, lagrange_at
 
-CHUNK = 1 << 16     # points a call of the kernels: well below a second each, 12 MB at most
+CHUNK = 1 << 17     # points a call of the kernels: below a second each, 25 MB at most
 
 Multiply = Callable[[np.ndarray], np.ndarray]       # uint64[n, 4] words, none zero -> uint8[n, 96 | 192], uncompressed
 

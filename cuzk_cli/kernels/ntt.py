@@ -77,7 +77,7 @@ class Shape(NamedTuple):
 def shape_of(log_n: int, devices: int, platform: str = "cpu") -> Shape:
     """Factors near the cube root; on CPU a tile of rows fits the second-level cache (2^14 elements, 0.7 MB), and odd
     factors are preferred since their first stage has no products. On other platforms a tile is everything."""
-    inner = 7 if 17 <= log_n <= 23 else log_n // 3
+    inner = min(7 if 20 <= log_n <= 23 else log_n // 3, (log_n - devices.bit_length() + 1) // 2)
     log1, log2 = log_n - 2 * inner, inner
     r1, width = 1 << log1, 1 << (2 * inner)
     while r1 % devices or width % devices:

@@ -31,10 +31,21 @@ Multiply = Callable[[np.ndarray], np.ndarray]       # uint64[n, 4] words, none z
 
 
 class FixedBase(NamedTuple):
-    """Multiplication of the standard generators by many scalars, as kernels.fixed_base does it."""
+    """Multiplication of the standard generators by many scalars."""
 
     g1: Multiply
     g2: Multiply
+    chunk: int      # scalars a call that cost the least each; a call takes well below a second
+
+
+def device_fixed_base() -> FixedBase:
+    """The kernels'. Imports JAX, which `kernels.runtime.setup` must have configured."""
+    from ..kernels import curve, fixed_base
+    from ..kernels.devices import platform
+
+    g1, g2 = curve.g1(platform()), curve.g2(platform())
+    return FixedBase(lambda words: fixed_base.multiply(words, g1), lambda words: fixed_base.multiply(words, g2),
+                     fixed_base.batch())
 
 
 class Generated(NamedTuple):
@@ -100,8 +111,8 @@ def _write(file, head: bytes, counts: Counts, chunks: dict, multiply: FixedBase,
             pending.result()
             pending = writer.submit(put, count.to_bytes(4, "big"))
             kernel = multiply.g2 if name == "b_g2" else multiply.g1
-            for start in range(0, count, CHUNK):
-                scalars = chunks[name](start, min(CHUNK, count - start))
+            for start in range(0, count, multiply.chunk):
+                scalars = chunks[name](start, min(multiply.chunk, count - start))
                 points = np.ascontiguousarray(kernel(scalars), dtype=np.uint8)
                 assert points.shape == (len(scalars), VECTORS[name])
                 pending.result()

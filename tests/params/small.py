@@ -81,4 +81,4 @@ def _multiply(generator, encode):
     return many
 
 
-SLOW_FIXED_BASE = FixedBase(_multiply(G1Point(), encode_g1), _multiply(G2Point(), encode_g2))
+SLOW_FIXED_BASE = FixedBase(_multiply(G1Point(), encode_g1), _multiply(G2Point(), encode_g2), 1000)

@@ -27,7 +27,12 @@ from cuzk_cli.prove.verifier import prepare, verify_proof
 from .small import SLOW_FIXED_BASE, SmallCircuit, evaluate
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
+ENTRIES = json.loads((FIXTURES / "params" / "digests.json").read_text())
 STEM = "v28-small"
+
+
+def snap_2kib():
+    return snap.build(snap.Shape("2KiB", 6, 1, 10, 8, (1,) * 6, (8, 8)))
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +46,8 @@ def circuit():
     return SmallCircuit(60, 3)
 
 
-def make(circuit, folder, seed="t", **options):
-    return generate(circuit, STEM, folder, seed, SLOW_FIXED_BASE, evaluate=evaluate, **options)
+def make(circuit, folder, seed="t", multiply=SLOW_FIXED_BASE, **options):
+    return generate(circuit, STEM, folder, seed, multiply, evaluate=evaluate, **options)
 
 
 def integer_scalars(circuit, t):
@@ -99,9 +104,8 @@ def test_proofs_from_logarithms_verify(rows, inputs):
 
 
 def test_verifying_key_of_snap_is_the_references():
-    structure, t = snap.build(snap.Shape("2KiB", 6, 1, 10, 8, (1,) * 6, (8, 8))), Trapdoor.of_seed("cuzk")
-    entries = json.loads((FIXTURES / "params" / "digests.json").read_text())
-    entry = next(e for e in entries if e["circuit"] == "snap 2KiB")
+    structure, t = snap_2kib(), Trapdoor.of_seed("cuzk")
+    entry = next(e for e in ENTRIES if e["circuit"] == "snap 2KiB")
     counts = Counts.of(structure)
     assert counts == Counts(*(entry[name] for name in Counts._fields)) and counts.params_bytes == entry["bytes"]
     columns = evaluate_columns(structure, lagrange_at(t.tau, structure.log_m, structure.total_rows))
@@ -111,11 +115,11 @@ def test_verifying_key_of_snap_is_the_references():
     assert head == (FIXTURES / "params" / entry["file"].replace(".params", ".vk")).read_bytes()
 
 
-def test_chunks_change_nothing(circuit, tmp_path, monkeypatch):
+def test_chunks_change_nothing(circuit, tmp_path):
     whole = make(circuit, tmp_path / "a").params.read_bytes()
-    monkeypatch.setattr(module, "CHUNK", 7)
     seen = []
-    made = make(circuit, tmp_path / "b", progress=lambda done, total: seen.append((done, total)))
+    made = make(circuit, tmp_path / "b", multiply=SLOW_FIXED_BASE._replace(chunk=7),
+                progress=lambda done, total: seen.append((done, total)))
     assert made.params.read_bytes() == whole
     assert seen == sorted(seen) and seen[-1] == (sum(Counts.of(circuit)[1:]),) * 2
 
@@ -128,6 +132,27 @@ def test_a_variable_in_no_row(tmp_path):
         make(circuit, tmp_path / "out")
     assert caught.value.exit == Exit.PARAMETERS
     assert not list((tmp_path / "out").glob("v28*"))
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    from cuzk_cli.kernels import runtime
+    runtime.setup()
+    return module.device_fixed_base()
+
+
+def test_kernels_make_the_same_bytes(circuit, tmp_path, kernels):
+    assert make(circuit, tmp_path / "a", multiply=kernels).params.read_bytes() == make(circuit, tmp_path / "b").params.read_bytes()
+
+
+@pytest.mark.slow
+def test_parameters_of_snap_are_the_references(tmp_path, kernels):
+    entry = next(e for e in ENTRIES if e["circuit"] == "snap 2KiB")
+    made = generate(snap_2kib(), entry["file"].removesuffix(".params"), tmp_path / "out", "cuzk", kernels)
+    assert (made.params.name, made.bytes, made.digest) == (entry["file"], entry["bytes"], entry["blake2b_32"])
+    with open(made.params, "rb") as file:
+        assert hashlib.file_digest(file, "sha256").hexdigest() == entry["sha256"]
+    assert hashlib.sha256(made.vk.read_bytes()).hexdigest() == entry["vk_sha256"]
 
 
 # ---------------------------------------------------------------- folders
@@ -231,11 +256,11 @@ def test_killed_halfway(circuit, tmp_path):
         from pathlib import Path
         from cuzk_cli.params import generate
         from tests.params.small import SLOW_FIXED_BASE, SmallCircuit, evaluate
-        generate.CHUNK = 16
+        multiply = SLOW_FIXED_BASE._replace(chunk=16)
         def progress(done, total):
             if done > total // 2:
                 os.kill(os.getpid(), signal.SIGKILL)
-        generate.generate(SmallCircuit(60, 3), {STEM!r}, {str(out)!r}, "t", SLOW_FIXED_BASE, evaluate=evaluate,
+        generate.generate(SmallCircuit(60, 3), {STEM!r}, {str(out)!r}, "t", multiply, evaluate=evaluate,
                           progress=progress)
     """)
     ended = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True)

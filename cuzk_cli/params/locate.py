@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Mapping, NamedTuple
 
 from ..errors import CuzkError, Exit, fail
 from ..kernels.runtime import cache_dir
+from ..protocol.table import Size, parameter_stem, published_digests
 from . import digests
 from .marker import DEFAULT_FOLDER, FOLDER_VARIABLE, MARKER, Marker, read_marker
 
@@ -20,11 +22,15 @@ TEST_SEED = "cuzk"
 class Circuit(NamedTuple):
     """The parameter files of one circuit, as the network names them."""
 
-    name: str                   # "snap 2KiB"
-    sector_size: str            # "2KiB", as the fetching commands take it
+    kind: str                   # "snap"
+    sector_size: str            # "2KiB"
     stem: str                   # file name without its ending
     params_digest: str | None   # published digests, None for circuits that the network has no parameters of
     vk_digest: str | None
+
+    @classmethod
+    def of(cls, kind: str, size: Size) -> "Circuit":
+        return cls(kind, size.name, parameter_stem(kind, size), *published_digests(kind, size))
 
 
 class Folder(NamedTuple):
@@ -104,20 +110,20 @@ class Located(NamedTuple):
         raise self._missing(self.vk, size, self.circuit.vk_digest)
 
     def _missing(self, path: Path, size: int | None, digest: str | None) -> CuzkError:
-        expected = f"the parameters of {self.circuit.name}"
+        circuit = self.circuit
+        expected = f"the parameters of {circuit.kind} {circuit.sector_size}"
         if size is not None:
             expected += f", {size} bytes"
         expected += f", BLAKE2b {digest}" if digest else ", of which the network has published none"
         where = "" if self.folder.path.is_dir() else f"no folder {self.folder.path}, "
-        kind = self.circuit.name.split()[0]
         if self.folder.origin == "--test-params":
-            hint = "cuzk prove makes test parameters when it is called with --test-params"
+            hint = f"make them with: cuzk prove {circuit.kind} SECTOR --test-params"
         elif digest:
-            command = f"{FOLDER_VARIABLE}={self.folder.path} lotus fetch-params {self.circuit.sector_size}"
-            hint = f"fetch them with: {command}"
+            folder = shlex.quote(os.path.abspath(self.folder.path))
+            hint = f"fetch them with: {FOLDER_VARIABLE}={folder} lotus fetch-params {circuit.sector_size}"
         else:
-            hint = (f"for tests: cuzk params generate {kind} --sector-size {self.circuit.sector_size} "
-                    "--insecure-seed SEED --out DIR, then --params DIR; or --test-params")
+            hint = (f"for tests: --test-params, or cuzk params generate {circuit.kind} --sector-size "
+                    f"{circuit.sector_size} --insecure-seed SEED --out DIR, then --params DIR")
         return fail(Exit.PARAMETERS, "find parameters", path, expected,
                     f"{where}no such file in {self.folder.origin}", hint)
 

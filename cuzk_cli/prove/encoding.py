@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from py_arkworks_bls12381 import G1Point, G2Point
 
-from ..params.points import decode_g1, decode_g2, encode_g1, encode_g2, scalar
+from ..params.points import encode_g1, encode_g2, scalar
 
 __all__ = ["PROOF_BYTES", "Proof", "decode_proof", "g1_affine", "g1_point", "g2_affine", "g2_point", "scalar"]
 
@@ -49,18 +49,17 @@ def decode_proof(data: bytes) -> Proof:
 
 
 def g1_point(affine: tuple | None) -> G1Point:
-    """(x, y) as integers, None for infinity -> point. Raises ValueError off the curve or outside the subgroup."""
+    """(x, y) as integers, None for infinity -> point. Raises ValueError off the curve; the subgroup is not checked."""
     if affine is None:
         return G1Point.identity()
-    return decode_g1(b"".join(v.to_bytes(48, "big") for v in affine))
+    return G1Point.from_xy_bytes_unchecked_be(b"".join(v.to_bytes(48, "big") for v in affine))
 
 
 def g2_point(affine: tuple | None) -> G2Point:
-    """((x0, x1), (y0, y1)) as integers, None for infinity -> point. Raises ValueError off the curve or the subgroup."""
+    """((x0, x1), (y0, y1)) as integers, None for infinity -> point. Raises ValueError as `g1_point`."""
     if affine is None:
         return G2Point.identity()
-    (x0, x1), (y0, y1) = affine
-    return decode_g2(b"".join(v.to_bytes(48, "big") for v in (x1, x0, y1, y0)))
+    return G2Point.from_xy_bytes_unchecked_be(b"".join(v.to_bytes(48, "big") for pair in affine for v in pair))
 
 
 def g1_affine(point: G1Point) -> tuple | None:

@@ -2,23 +2,14 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
 
 import numpy as np
 from py_arkworks_bls12381 import G1Point, G2Point
 
+from cuzk_cli.circuits.witness import Assignment, RowValues
 from cuzk_cli.params.generate import FixedBase
 from cuzk_cli.params.points import encode_g1, encode_g2, scalar
 from cuzk_cli.protocol.fr import R_ORDER, to_ints, to_words
-
-
-class Assignment(NamedTuple):
-    """As circuits.witness.Assignment, without the row values."""
-
-    inputs: np.ndarray
-    aux_small: np.ndarray
-    aux_full_index: np.ndarray
-    aux_full: np.ndarray
 
 
 class SmallCircuit:
@@ -62,12 +53,22 @@ class SmallCircuit:
             out[0][i] += lagrange[len(self.rows) + i]
         return np.stack([to_words(column) for column in out])
 
+    def row_values(self, matrix: int) -> RowValues:
+        """Row values of one matrix, the appended input rows last; small where they fit in a byte."""
+        values = [self.dot(row[matrix], self.values) for row in self.rows]
+        values += self.values[:self.n_inputs] if matrix == 0 else [0] * self.n_inputs
+        signed = [v if v < 128 else v - R_ORDER for v in values]
+        wide = [i for i, v in enumerate(signed) if abs(v) > 127]
+        small = np.array([v if abs(v) <= 127 else 0 for v in signed], np.int8)
+        return RowValues(small, np.array(wide, np.uint32), to_words([values[i] for i in wide]))
+
     @property
     def assignment(self) -> Assignment:
         aux = self.values[self.n_inputs:]
         small = np.array([v if v < 2 else 2 for v in aux], np.uint8)
         full = np.flatnonzero(small == 2).astype(np.uint32)
-        return Assignment(to_words(self.values[:self.n_inputs]), small, full, to_words([aux[i] for i in full]))
+        return Assignment(to_words(self.values[:self.n_inputs]), small, full, to_words([aux[i] for i in full]),
+                          *(self.row_values(m) for m in range(3)))
 
 
 def evaluate(structure: SmallCircuit, lagrange: np.ndarray) -> np.ndarray:

@@ -11,9 +11,10 @@ from cuzk_cli.errors import CuzkError, Exit
 from cuzk_cli.params import digests, marker
 from cuzk_cli.params.locate import Circuit, locate, parameter_folder
 from cuzk_cli.params.marker import MARKER, read_marker, write_marker
+from cuzk_cli.protocol.table import parse_size
 
 PUBLISHED = hashlib.blake2b(b"real").hexdigest()[:32]
-CIRCUIT = Circuit("snap 2KiB", "2KiB", "v28-stem", PUBLISHED, "e" * 32)
+CIRCUIT = Circuit("snap", "2KiB", "v28-stem", PUBLISHED, "e" * 32)
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +54,16 @@ def test_missing(tmp_path):
         assert part in text
     with pytest.raises(CuzkError, match="v28-stem.vk.*" + "e" * 32):
         found.require_key()
-    with pytest.raises(CuzkError, match="has published none.*params generate snap --sector-size 4KiB"):
-        located(tmp_path, Circuit("snap 4KiB", "4KiB", "v28-x", None, None)).require_params()
+    with pytest.raises(CuzkError, match="none.*--test-params, or cuzk params generate snap --sector-size 4KiB"):
+        located(tmp_path, Circuit.of("snap", parse_size("4KiB"))).require_params()
     assert not (tmp_path / "none").exists()
+
+
+def test_names_and_digests_of_the_network():
+    circuit = Circuit.of("snap", parse_size("2KiB"))
+    assert circuit.stem.startswith("v28-empty-sector-update-merkletree-poseidon_hasher-8-0-0-fb9e095b")
+    assert circuit[3:] == ("311f92a3e75036ced01b1c0025f1fa0c", "eadad9784969890d30f2749708c79771")
+    assert Circuit.of("snap", parse_size("16KiB"))[3:] == (None, None)
 
 
 def test_present(tmp_path):

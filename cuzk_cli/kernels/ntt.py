@@ -77,7 +77,7 @@ class Shape(NamedTuple):
 def shape_of(log_n: int, devices: int, platform: str = "cpu") -> Shape:
     """Factors near the cube root; on CPU a tile of rows fits the second-level cache (2^14 elements, 0.7 MB), and odd
     factors are preferred since their first stage has no products. On other platforms a tile is everything."""
-    inner = min(7 if 20 <= log_n <= 23 else log_n // 3, (log_n - devices.bit_length() + 1) // 2)
+    inner = min(7 if 20 <= log_n <= 23 else log_n // 3, max(0, log_n + 1 - devices.bit_length()) // 2)
     log1, log2 = log_n - 2 * inner, inner
     r1, width = 1 << log1, 1 << (2 * inner)
     while r1 % devices or width % devices:
@@ -177,6 +177,7 @@ class Plan:
             raise ValueError(f"log_n = {log_n}: 1 to 27 expected")
         self.log_n, self.field = log_n, field
         self.shape = shape = shape_of(log_n, len(devices), devices[0].platform)
+        self.platform = devices[0].platform
         self.mesh = Mesh(np.array(devices[:shape.devices]), (AXIS,))
         p, root = field.p, root_of_unity(shape.log2 + shape.log3)
         self.rows_forward = (_frequency_stages(field, shape.log2), self.corner(root), _frequency_stages(field, shape.log3))
@@ -216,7 +217,7 @@ class Plan:
     # ---- programs
     def compile(self, function, in_specs, out_specs):
         """jit(shard_map(function)) over the mesh, with the options of the platform."""
-        options = runtime.compiler_options() if self.mesh.devices.flat[0].platform == "cpu" else None
+        options = runtime.compiler_options() if self.platform == "cpu" else None
         mapped = jax.shard_map(function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
         return jax.jit(mapped, compiler_options=options)
 

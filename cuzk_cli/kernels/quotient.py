@@ -23,6 +23,7 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec as PS
 
 from cuzk_cli.kernels import ntt
+from cuzk_cli.kernels.devices import aligned
 from cuzk_cli.kernels.field import Field, materialise
 from cuzk_cli.kernels.ntt import AXIS, GENERATOR, Plan, Walk
 
@@ -31,14 +32,6 @@ _REPLICATED = PS()
 _COLUMNS = PS(None, AXIS)
 _ROWS_EXCHANGED = PS(None, AXIS)
 _WALK = Walk(PS(None, None, AXIS), PS())
-
-
-def _aligned(shape: tuple, dtype) -> np.ndarray:
-    """Uninitialised array at a multiple of 64 bytes, which JAX on CPU uses in place."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.empty(size + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start:start + size].view(dtype).reshape(shape)
 
 
 class QuotientPlan:
@@ -145,7 +138,9 @@ class QuotientPlan:
         n, w = len(values.small), len(values.wide_index)
         if n > m:
             raise ValueError(f"{n} rows do not fit a domain of {m}")
-        codes, wide = _aligned((m,), np.int32), _aligned((m, 4), np.uint64)
+        # in place on CPU, where one shape serves every witness; elsewhere no more than needed is sent
+        room = m if self.transforms.platform == "cpu" else 1 << max(w - 1, 0).bit_length()
+        codes, wide = aligned((m,), np.int32), aligned((room, 4), np.uint64)
         np.subtract(values.small, np.int16(_SMALL), out=codes[:n], dtype=np.int32)
         codes[n:] = -_SMALL
         codes[np.asarray(values.wide_index)] = np.arange(w, dtype=np.int32)

@@ -14,6 +14,7 @@ from ..errors import CuzkError, Exit, fail
 from ..kernels.runtime import cache_dir
 from ..protocol.table import Size, parameter_stem, published_digests
 from . import digests
+from .format import VerifyingKey
 from .marker import DEFAULT_FOLDER, FOLDER_VARIABLE, MARKER, Marker, read_marker
 
 TEST_SEED = "cuzk"
@@ -132,3 +133,15 @@ def locate(circuit: Circuit, folder: Folder) -> Located:
     """The files of `circuit` in `folder`, there or not."""
     path = folder.path
     return Located(folder, circuit, path / f"{circuit.stem}.params", path / f"{circuit.stem}.vk", read_marker(path))
+
+
+def network_accepts_key(circuit: Circuit, key: VerifyingKey) -> bool | None:
+    """Does the network accept proofs that verify under `key`, read from a file? It is small: its digest is computed here.
+
+    False for a key in a marked folder and for one that differs from the published one, None where none is published.
+    """
+    if key.path is not None and read_marker(Path(key.path).parent) is not None:
+        return False
+    state = digests.new_hash()
+    state.update(key.raw)
+    return None if circuit.vk_digest is None else digests.digest_text(state) == circuit.vk_digest

@@ -9,7 +9,8 @@ import pytest
 
 from cuzk_cli.errors import CuzkError, Exit
 from cuzk_cli.params import digests, marker
-from cuzk_cli.params.locate import Circuit, locate, parameter_folder
+from cuzk_cli.params.format import read_verifying_key
+from cuzk_cli.params.locate import Circuit, locate, network_accepts_key, parameter_folder
 from cuzk_cli.params.marker import MARKER, read_marker, write_marker
 from cuzk_cli.protocol.table import parse_size
 
@@ -93,6 +94,18 @@ def test_what_the_network_accepts(tmp_path):
     write_marker(tmp_path, "x")
     assert located(tmp_path).network_accepts is False                   # whatever the digest
     assert len(located(tmp_path).warnings) == 1 and MARKER in located(tmp_path).warnings[0]
+
+
+def test_what_the_network_accepts_of_keys(tmp_path):
+    path = next((Path(__file__).parents[2] / "fixtures" / "params").glob("v28-empty-sector-update-*.vk"))
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    digest = hashlib.blake2b(path.read_bytes()).hexdigest()[:32]
+    snap = Circuit.of("snap", parse_size("2KiB"))
+    for circuit, expected in ((snap, False), (snap._replace(vk_digest=digest), True), (snap._replace(vk_digest=None), None)):
+        assert network_accepts_key(circuit, read_verifying_key(copy)) is expected
+    write_marker(tmp_path, "x")
+    assert network_accepts_key(snap._replace(vk_digest=digest), read_verifying_key(copy)) is False
 
 
 def test_no_warning_for_what_was_asked_for(cache):

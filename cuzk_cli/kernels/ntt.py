@@ -215,11 +215,11 @@ class Plan:
         return Walk(jax.device_put(first, NamedSharding(self.mesh, PS(None, None, AXIS))), self.everywhere(step))
 
     # ---- programs
-    def compile(self, function, in_specs, out_specs):
+    def compile(self, function, in_specs, out_specs, donate=()):
         """jit(shard_map(function)) over the mesh, with the options of the platform."""
         options = runtime.compiler_options() if self.platform == "cpu" else None
         mapped = jax.shard_map(function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
-        return jax.jit(mapped, compiler_options=options)
+        return jax.jit(mapped, compiler_options=options, donate_argnums=donate)
 
     def value_order(self) -> np.ndarray:
         """Natural index of the value at every place of the flattened value order, [N]."""

@@ -90,7 +90,7 @@ class QuotientPlan:
                 return field.mul(ntt.dif(field, x, forward), walks[1])
             return ntt.exchange(plan, ntt.sweep_columns(plan, [x], [inverse, ahead], body))
 
-        program = plan.compile(function, (_COLUMNS, _REPLICATED, _WALK, _WALK, _REPLICATED), _ROWS_EXCHANGED)
+        program = plan.compile(function, (_COLUMNS, _REPLICATED, _WALK, _WALK, _REPLICATED), _ROWS_EXCHANGED, donate=0)
         stages, ahead = self._to_coset
         return lambda x: program(x, plan.columns_inverse, self._to_coefficients, ahead, stages)
 
@@ -109,7 +109,7 @@ class QuotientPlan:
             return ntt.columns_of(plan, ntt.exchange(plan, ntt.sweep_rows_to_columns(plan, body)))
 
         specs = (_ROWS_EXCHANGED, _ROWS_EXCHANGED, _REPLICATED, _REPLICATED)
-        program = plan.compile(function, specs, _COLUMNS)
+        program = plan.compile(function, specs, _COLUMNS, donate=0)
         return lambda a, b: program(a, b, plan.rows_forward, plan.rows_inverse)
 
     @functools.cached_property

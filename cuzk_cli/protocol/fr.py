@@ -6,11 +6,8 @@ functions work on tuples of four uint64 in Montgomery form with R = 2^256.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from .compiled import njit
+from .compiled import intrinsic, ir, njit, types
 
 R_ORDER = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001    # bls12_381, blstrs/src/scalar.rs
 GENERATOR = 7               # multiplicative generator, blstrs/src/scalar.rs

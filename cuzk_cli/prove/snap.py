@@ -1,0 +1,157 @@
+"""SnapDeals: from what a user gives (a sector's files, or vanilla proofs and commitments) to partitions ready for synthesis."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..circuits.snap import PartitionWitness
+from ..errors import CuzkError, Exit, fail
+from ..protocol.poseidon import poseidon_batch
+from ..protocol.table import Size, parse_size
+from ..sectors import commitments as commitment_text
+from ..sectors import encoding, locate, vanilla
+from ..sectors.preflight import make_vanilla, preflight
+from ..sectors.trees import Hash
+from ..sectors.vanilla import Commitments, PartitionProof
+
+KIND_OF = {"comm_r_old": "comm_r", "comm_r_new": "comm_r", "comm_d_new": "comm_d"}
+
+
+class Request(NamedTuple):
+    """One sector update as it was asked for."""
+
+    sector: str | None = None           # DIR/s-t0M-N or a bare name
+    storage: tuple = ()
+    vanilla: str | bytes | None = None  # a path, "-" for standard input, or the bytes
+    sector_size: str | None = None
+    comm_r_old: str | None = None       # hex, base64 or CID
+    comm_r_new: str | None = None
+    comm_d_new: str | None = None
+    partitions: tuple | None = None     # indices, None for all
+
+    @property
+    def label(self) -> str:
+        """What results and files are named after."""
+        return Path(self.sector.rstrip("/")).name if self.sector else "vanilla"
+
+
+class Prepared(NamedTuple):
+    """Vanilla proofs that were checked, or that `check` was told to leave alone."""
+
+    request: Request
+    name: str | None            # sector's name
+    miner: int | None
+    number: int | None
+    size: Size
+    commitments: Commitments
+    partitions: list[int]
+    proofs: list[PartitionProof]
+    warnings: list[str]
+
+    def public_inputs(self, partition: int, h: int | None = None) -> np.ndarray:
+        """[k_and_h_select, comm_r_old, comm_d_new, comm_r_new] as words uint64[4, 4]."""
+        c = self.commitments
+        head = np.array([[self.selector(partition, h), 0, 0, 0]], np.uint64)
+        return np.concatenate([head, np.frombuffer(c.comm_r_old + c.comm_d_new + c.comm_r_new, "<u8").reshape(3, 4)])
+
+    def selector(self, partition: int, h: int | None = None) -> int:
+        """k + h_select · partitions."""
+        return partition + self.size.snap_h_select(h) * self.size.snap_partitions
+
+    def witness(self, partition: int, h: int | None = None) -> PartitionWitness:
+        """What the circuit takes from a partition's vanilla proof."""
+        proof = self.proofs[self.partitions.index(partition)]
+        words = [np.frombuffer(v, "<u8") for v in (self.commitments.comm_r_old, self.commitments.comm_d_new,
+                                                   self.commitments.comm_r_new)]
+        return PartitionWitness(self.selector(partition, h), *words, proof.comm_c, proof.r_old.root[0],
+                                proof.r_new.root[0], proof.apex_leaves, proof.r_old.leaf, proof.d_new.leaf,
+                                proof.r_old.siblings, proof.r_new.siblings, proof.d_new.siblings)
+
+
+def given_commitments(request: Request) -> dict[str, bytes]:
+    """The commitments among the options. Raises CuzkError (USAGE) with every one that cannot be read."""
+    found, problems = {}, []
+    for name, kind in KIND_OF.items():
+        text = getattr(request, name)
+        if text is not None:
+            try:
+                found[name] = commitment_text.parse(text, kind, "--" + name.replace("_", "-"))
+            except CuzkError as error:
+                problems += error.problems
+    if problems:
+        raise CuzkError(*problems)
+    return found
+
+
+def read_source(source: str | bytes, stdin=None) -> bytes:
+    """The bytes of a file, or of standard input for "-". Raises CuzkError (INPUT)."""
+    if isinstance(source, bytes):
+        return source
+    try:
+        if source == "-":
+            return (stdin or sys.stdin.buffer).read()
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise fail(Exit.INPUT, "read", source, "a readable file", error.strerror) from None
+
+
+def _chosen(request: Request, size: Size) -> list[int]:
+    wanted = list(range(size.snap_partitions)) if request.partitions is None else sorted(set(request.partitions))
+    bad = [k for k in wanted if not 0 <= k < size.snap_partitions]
+    if bad or not wanted:
+        raise fail(Exit.USAGE, "choose partitions", "--partition", f"0 to {size.snap_partitions - 1} for {size.name}",
+                   ",".join(map(str, bad)) or "none")
+    return wanted
+
+
+def prepare(request: Request, hash: Hash = poseidon_batch, check: bool = True) -> Prepared:
+    """Read, check and, where no vanilla proofs are given, make them.
+
+    check: refuse vanilla proofs that do not hold. Raises CuzkError (INPUT, USAGE) with all problems at once.
+    """
+    expected = given_commitments(request)
+    size = parse_size(request.sector_size) if request.sector_size else None
+    source = None if isinstance(request.vanilla, bytes) or request.vanilla == "-" else request.vanilla
+    checked, beside, warnings = None, {}, []
+    if request.sector is not None:
+        sector = locate.find(request.sector, request.storage)
+        checked = preflight(sector, expected, hash, size)
+        size, commitments, warnings = checked.size, checked.commitments, list(checked.warnings)
+    elif request.vanilla is None:
+        raise fail(Exit.USAGE, "find the input", None, "a sector, or --vanilla with --sector-size and the commitments", "neither")
+    elif size is None:
+        raise fail(Exit.USAGE, "find the sector size", "--sector-size", "a size, as no sector is given", "none")
+    proofs: list[PartitionProof] | None = None
+    if request.vanilla is not None:
+        proofs, beside = encoding.read(read_source(request.vanilla), size, source)
+    wanted = _chosen(request, size)
+    if checked is None:
+        for name, text in beside.items():
+            expected.setdefault(name, commitment_text.parse(text, KIND_OF[name], f"{source or 'standard input'}: {name}"))
+        missing = ["--" + name.replace("_", "-") for name in KIND_OF if name not in expected]
+        if missing:
+            raise fail(Exit.USAGE, "find the commitments", " ".join(missing), "given, as no sector is", "not given")
+        commitments = Commitments(*(expected[name] for name in Commitments._fields))
+    if proofs is None:
+        proofs = [make_vanilla(checked, k) for k in wanted]
+    else:
+        absent = [k for k in wanted if k >= len(proofs)]
+        if absent:
+            raise fail(Exit.INPUT, "find the vanilla proofs", source, f"{size.snap_partitions} partitions",
+                       f"{len(proofs)}, not number {absent[0]}", "choose those that are there with --partition")
+        proofs = [proofs[k] for k in wanted]
+    if check:
+        problems = []
+        for k, proof in zip(wanted, proofs):
+            try:
+                vanilla.check(proof, k, commitments, size, hash, source)
+            except CuzkError as error:
+                problems += error.problems
+        if problems:
+            raise CuzkError(*problems)
+    name = None if checked is None else checked.sector.name
+    miner, number = (None, None) if checked is None else (checked.sector.miner, checked.sector.number)
+    return Prepared(request, name, miner, number, size, commitments, wanted, proofs, warnings)

@@ -2,8 +2,8 @@
 
 N = R1*R2*R3 points, C = R2*R3. A value order and a coefficient order, with r = bit reversal inside each factor:
 
-    coefficient i = i1*C + i2*R3 + i3            stored at [i1, i2*R3 + i3]: natural, "columns", split over the second axis
-    value k = k1 + R1*(k2 + R2*k3)               stored at [r(k1), r(k3), r(k2)]: "rows", split over the first axis
+    coefficient i = i1*C + i2*R3 + i3        stored at [i1, i2*R3 + i3]: natural, "columns", split over the second axis
+    value k = k1 + R1*(k2 + R2*k3)           stored at [r(k1), r(k3), r(k2)]: "rows", split over the first axis
 
     forward                                                     inverse
     columns: DFT over i1 -> k1, times w^(i0*k1)                 rows:    DFT over k3 -> i3, times w_C^(-i3*k2),
@@ -29,8 +29,8 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as PS
 
-from cuzk_cli.kernels import runtime
-from cuzk_cli.kernels.field import R_ORDER, Field, materialise, scalar_field
+from . import runtime
+from .field import R_ORDER, Field, materialise, scalar_field
 
 GENERATOR = 7           # of the multiplicative group; also the coset generator of the reference
 TWO_ADICITY = 32
@@ -162,8 +162,8 @@ def geometric(field: Field, start: list[int], ratio: list[int], log_lanes: int):
 
 
 class Walk(NamedTuple):
-    """scale * (base^column) * w^(+-column*k1) tile by tile: the first tile of each device and the ratio of a tile to the
-    one before; [count, R1, devices*lanes] and [count, R1, 1]."""
+    """base^column * w^(+-column*k1) tile by tile: the first tile of each device, [count, R1, devices*lanes], and the
+    ratio of a tile to the one before, [count, R1, 1]."""
 
     first: jax.Array
     ratio: np.ndarray
@@ -180,10 +180,11 @@ class Plan:
         self.platform = devices[0].platform
         self.mesh = Mesh(np.array(devices[:shape.devices]), (AXIS,))
         p, root = field.p, root_of_unity(shape.log2 + shape.log3)
-        self.rows_forward = (_frequency_stages(field, shape.log2), self.corner(root), _frequency_stages(field, shape.log3))
-        inverse_corner = jnp.swapaxes(self.corner(pow(root, -1, p)), 1, 2)
-        self.rows_inverse = (_time_stages(field, shape.log3), inverse_corner, _time_stages(field, shape.log2))
-        self.rows_forward, self.rows_inverse = self.everywhere((self.rows_forward, self.rows_inverse))
+        corner, corner_inverse = self.corner(root), jnp.swapaxes(self.corner(pow(root, -1, p)), 1, 2)
+        self.rows_forward = self.everywhere(
+            (_frequency_stages(field, shape.log2), corner, _frequency_stages(field, shape.log3)))
+        self.rows_inverse = self.everywhere(
+            (_time_stages(field, shape.log3), corner_inverse, _time_stages(field, shape.log2)))
         self.columns_inverse = self.everywhere(_time_stages(field, shape.log1))
 
     def everywhere(self, tree):
@@ -197,7 +198,7 @@ class Plan:
                          self.shape.log3)
 
     def columns_forward(self, coset: int) -> Stages:
-        """Stages of the column DFT for evaluation on the coset coset*<w>; `walk(..., coset)` has the rest of the shift."""
+        """Stages of the column DFT for evaluation on coset*<w>; `walk(..., coset)` has the rest of the shift."""
         shift = pow(coset, self.shape.width, self.field.p)
         return self.everywhere(_frequency_stages(self.field, self.shape.log1, shift))
 
@@ -264,7 +265,7 @@ class Plan:
         return self._forward(coefficients)
 
     def inverse(self, values: list) -> list:
-        """Values, limbs [R1, R3, R2] with |limb| <= 2^width, -> coefficients, limbs [R1, C] as `Field.mul` gives them."""
+        """Values, limbs [R1, R3, R2] of |limb| <= 2^width, -> coefficients, limbs [R1, C] as `mul` gives them."""
         return self._inverse(values)
 
 
@@ -274,8 +275,11 @@ def _plan(log_n: int, field: Field, devices: tuple) -> Plan:
 
 
 def plan(log_n: int, field: Field | None = None, devices: tuple | None = None) -> Plan:
-    """The plan for 2^log_n points, made once per size. devices: all local devices of the default platform if None, in any
-    case at most the power of two that divides both the columns and the rows. field: Fr in the form of the platform."""
+    """The plan for 2^log_n points, 1 <= log_n <= 27 (ValueError otherwise), made once per size.
+
+    devices: all local ones of the default platform if None; the largest power of two of them that divides both rows and
+    columns is used. field: Fr in the form of the platform if None.
+    """
     devices = tuple(devices or jax.local_devices())
     return _plan(log_n, field or scalar_field(devices[0].platform), devices[:1 << (len(devices).bit_length() - 1)])
 
@@ -387,7 +391,7 @@ def _sweep(count: int, body, init, state=()):
 
 def sweep_columns(plan: Plan, xs: list, walks: list, body, results=None) -> list:
     """For every tile of columns: body(t, [limbs [1, R1, lanes] of each x], [walk tile, limbs [R1, lanes], of each]) ->
-    arrays [1, R1, lanes, ...], kept as [R1, C/devices, ...]. `results`, if not limbs: (dtype, trailing shape) of each."""
+    arrays [1, R1, lanes, ...], kept as [R1, C/devices, ...]. `results`: (dtype, trailing shape) of each unless limbs."""
     shape, field = plan.shape, plan.field
     r1, local = 1 << shape.log1, shape.width // shape.devices
 
@@ -422,4 +426,5 @@ def sweep_rows_to_columns(plan: Plan, body) -> list:
         blocks = [b.reshape(shape.rows, shape.devices, width).swapaxes(0, 1) for b in body(t)]
         return [lax.dynamic_update_slice_in_dim(a, b, t * shape.rows, 1) for a, b in zip(out, blocks)], state
 
-    return _sweep(local // shape.rows, tile, [jnp.zeros((shape.devices, local, width), plan.field.dtype)] * plan.field.count)
+    zeros = jnp.zeros((shape.devices, local, width), plan.field.dtype)
+    return _sweep(local // shape.rows, tile, [zeros] * plan.field.count)

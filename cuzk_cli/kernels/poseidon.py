@@ -6,8 +6,8 @@
     digest = state[1]
 
 (Grassi et al., "Poseidon", USENIX Security 2021, appendix B; neptune, src/preprocessing.rs and src/mds.rs.) Lanes are
-hashes; a lane count is fixed per program, so that few programs exist, and the number of tiles it works on is an argument.
-Sums of products share one reduction, `_GROUP` of them at a time.
+hashes; the lane count of a program is fixed, so that few programs exist, and the number of tiles it works on is an
+argument. Sums of products share one reduction, `_GROUP` of them at a time.
 """
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as PS
 
-from cuzk_cli.kernels import runtime
-from cuzk_cli.kernels.field import Field, materialise, scalar_field
+from . import runtime
+from .field import Field, materialise, scalar_field
 
 _FULL_ROUNDS = 8
 _GROUP = 4              # products under one reduction; both forms of Fr admit four pairs of carried values
@@ -143,16 +143,19 @@ def _program(field: Field, mesh: Mesh):
 
     lanes = PS(None, "x")
     options = runtime.compiler_options() if mesh.devices.flat[0].platform == "cpu" else None
-    return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=(lanes, PS(), PS(), PS()), out_specs=lanes, check_vma=False),
-                   compiler_options=options)
+    specs = (lanes, PS(), PS(), PS())
+    mapped = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=lanes, check_vma=False)
+    return jax.jit(mapped, compiler_options=options)
 
 
 class Hasher:
-    """Poseidon of one arity (2 to 12) and one domain tag; call it with words uint64[n, arity, 4] for words uint64[n, 4].
+    """Poseidon of one arity and one domain tag; call it with words uint64[n, arity, 4] for digests uint64[n, 4].
 
-    constants: arrays of plain canonical words, applied as row vector times matrix: keys [8t + R_P, 4] (t pre-keys, then the
-    keys after every S-box but the last full round's), mds and pre_sparse [t, t, 4], w_hat [R_P, t, 4] and v_rest
-    [R_P, t - 1, 4] in round order; t = arity + 1. Inputs and results are canonical.
+    constants: arrays of plain canonical words, applied as row vector times matrix: keys [8t + R_P, 4] (t pre-keys, then
+    the keys after every S-box but the last full round's), mds and pre_sparse [t, t, 4], w_hat [R_P, t, 4] and v_rest
+    [R_P, t - 1, 4] in round order; t = arity + 1. Inputs and results are canonical; other shapes raise ValueError.
+    devices: all local ones of the default platform if None, a power of two of them is used. One call at a time is split
+    over them; several threads may call.
     """
 
     def __init__(self, constants, tag: int, field: Field | None = None, devices: tuple | None = None):

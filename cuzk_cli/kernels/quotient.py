@@ -1,6 +1,6 @@
 """The quotient H = (A*B - C) / (X^m - 1) of the quadratic arithmetic program, from the rows of a, b and c.
 
-With g the coset generator, A*B mod (X^m - g^m) = (g^m - 1)*H + C, as the degree of H is below m. So six transforms do:
+With g the coset generator, A*B mod (X^m - g^m) = (g^m - 1)*H + C, as H and C have degrees below m. Six transforms do:
 
     a --+  expand, inverse   +-----------------------+   forward on g<w>  +-------+   inverse
     b --+------------------->| coefficients A, B     |------------------->| A * B |-----------+
@@ -22,10 +22,10 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec as PS
 
-from cuzk_cli.kernels import ntt
-from cuzk_cli.kernels.devices import aligned
-from cuzk_cli.kernels.field import Field, materialise
-from cuzk_cli.kernels.ntt import AXIS, GENERATOR, Plan, Walk
+from . import ntt
+from .devices import aligned
+from .field import Field, materialise
+from .ntt import AXIS, GENERATOR, Plan, Walk
 
 _SMALL = 256            # a row holds the small value v as code v - 256 < 0, a wide value as its index
 _REPLICATED = PS()
@@ -133,7 +133,10 @@ class QuotientPlan:
 
     # ---- host side
     def rows(self, values) -> tuple:
-        """Put `values` (small int8[n], wide_index[w] ascending, wide uint64[w, 4]), zero-padded to m, on the devices."""
+        """Put `values` (see `quotient`), zero-padded to m, on the devices: codes int32[m], words uint64[room, 4].
+
+        ValueError if there are more than m rows.
+        """
         m = self.transforms.shape.size
         n, w = len(values.small), len(values.wide_index)
         if n > m:

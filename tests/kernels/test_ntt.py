@@ -1,5 +1,9 @@
-"""Transforms against the polynomial itself: every value of small sizes, random points of large ones, and there and back."""
+"""Transforms against the polynomial itself: every value of small sizes, random ones of large sizes, and the inverse."""
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -90,6 +94,18 @@ def test_plans_are_kept_and_sizes_checked():
     for log_n in (0, 28):
         with pytest.raises(ValueError, match="1 to 27"):
             ntt.plan(log_n)
+
+
+@pytest.mark.parametrize("variables", [{"XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}, {"JAX_NUM_CPU_DEVICES": "1"},
+                                       {"JAX_NUM_CPU_DEVICES": "4"}], ids=["avx2", "1-device", "4-devices"])
+def test_other_machines(variables):
+    """Products and a small transform on a CPU without AVX-512, and on other numbers of devices."""
+    here = Path(__file__).parent
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(here / "test_field.py"),
+               str(here / "test_ntt.py"), "-k", "(product and hybrid) or small_transform"]
+    done = subprocess.run(command, env=os.environ | variables, cwd=here.parent.parent,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The quotient against schoolbook polynomials at small sizes, and its defining identity at a random point at large ones."""
+"""The quotient against schoolbook polynomials at small sizes, its defining identity at a random point at large ones."""
 import random
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import pytest
 
 from cuzk_cli.kernels import ntt
 from cuzk_cli.kernels.field import R_ORDER as P, scalar_field
-from cuzk_cli.kernels.quotient import plan, quotient, start_quotient
+from cuzk_cli.kernels.quotient import QuotientPlan, plan, quotient, start_quotient
 
 HYBRID, INT32 = scalar_field("cpu"), scalar_field("cuda")
 
@@ -84,6 +84,18 @@ def test_the_int32_form(log_m):
     a, b = ([KINDS["mixed"](rng) for _ in range(1 << log_m)] for _ in range(2))
     c = [x * y % P for x, y in zip(a, b)]
     assert to_ints(quotient(rows(a), rows(b), rows(c), log_m, INT32)) == schoolbook(a, b, c, log_m)[:-1]
+
+
+def test_the_int32_form_in_whole_tiles(monkeypatch):
+    """As on a GPU, where a tile is everything that a device has."""
+    original = ntt.shape_of
+    monkeypatch.setattr(ntt, "shape_of", lambda log_n, devices, _: original(log_n, devices, "cuda"))
+    whole = QuotientPlan(ntt.Plan(5, INT32, tuple(jax.local_devices())))
+    rng = random.Random(7)
+    a, b = ([KINDS["mixed"](rng) for _ in range(32)] for _ in range(2))
+    c = [x * y % P for x, y in zip(a, b)]
+    got = np.asarray(whole.run(rows(a), rows(b), rows(c))).reshape(-1, 4)
+    assert to_ints(got) == schoolbook(a, b, c, 5)
 
 
 def test_one_device():

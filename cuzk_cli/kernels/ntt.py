@@ -391,7 +391,7 @@ def _sweep(count: int, body, init, state=()):
 
 def sweep_columns(plan: Plan, xs: list, walks: list, body, results=None) -> list:
     """For every tile of columns: body(t, [limbs [1, R1, lanes] of each x], [walk tile, limbs [R1, lanes], of each]) ->
-    arrays [1, R1, lanes, ...], kept as [R1, C/devices, ...]. `results`: (dtype, trailing shape) of each unless limbs."""
+    arrays [1, R1, lanes, ...], kept as [R1, C/devices, ...]. `results`: (dtype, trailing shape) each unless limbs."""
     shape, field = plan.shape, plan.field
     r1, local = 1 << shape.log1, shape.width // shape.devices
 

@@ -1,0 +1,1 @@
+"""The command line: Typer commands, exit codes, output files, progress."""

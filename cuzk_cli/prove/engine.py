@@ -221,6 +221,13 @@ class Engine:
 
 
 def _internal(operation: str, error: BaseException) -> CuzkError:
-    raised = fail(Exit.INTERNAL, operation, actual=f"{type(error).__name__}: {error}"[:300])
+    """What an unforeseen exception becomes: the device's own are told from ours."""
+    text = f"{type(error).__name__}: {error}"[:300]
+    if type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError"):
+        exhausted = "RESOURCE_EXHAUSTED" in text or "Out of memory" in text
+        raised = fail(Exit.RESOURCES if exhausted else Exit.DEVICE, operation, actual=text,
+                      hint="the device has not enough memory" if exhausted else None)
+    else:
+        raised = fail(Exit.INTERNAL, operation, actual=text)
     raised.__cause__ = error
     return raised

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels import curve, msm, points
+from ..kernels.devices import platform
 from ..kernels.quotient import quotient
 from .encoding import Proof, g1_point, g2_point, scalar
 
@@ -100,13 +101,13 @@ def gpu_prove_start(key: ProvingKey, assignment, device: Executor) -> Running:
                 timings[f"{name}_ms"] = (time.perf_counter() - started) * 1e3
         return device.submit(run)
 
-    pending = {}
+    g1, g2, pending = curve.g1(platform()), curve.g2(platform()), {}
     for name, (ones, rest, scalars) in _vectors(key, assignment).items():
         read = key.file.reader(name)
-        group = curve.g2() if name == "b_g2" else curve.g1()
+        group = g2 if name == "b_g2" else g1
         pending[name] = timed(name, msm.sparse, read, len(read), ones, rest, scalars, group)
     h = timed("quotient", quotient, assignment.a, assignment.b, assignment.c, key.log_m)
-    pending["h"] = timed("h", lambda: msm.dense(key.file.reader("h"), h.result(), curve.g1()))
+    pending["h"] = timed("h", lambda: msm.dense(key.file.reader("h"), h.result(), g1))
     return Running(key, pending, timings)
 
 

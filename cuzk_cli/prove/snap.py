@@ -98,7 +98,8 @@ def read_source(source: str | bytes, stdin=None) -> bytes:
         raise fail(Exit.INPUT, "read", source, "a readable file", error.strerror) from None
 
 
-def _chosen(request: Request, size: Size) -> list[int]:
+def chosen(request: Request, size: Size) -> list[int]:
+    """The partitions asked for. Raises CuzkError (USAGE)."""
     wanted = list(range(size.snap_partitions)) if request.partitions is None else sorted(set(request.partitions))
     bad = [k for k in wanted if not 0 <= k < size.snap_partitions]
     if bad or not wanted:
@@ -127,7 +128,7 @@ def prepare(request: Request, hash: Hash = poseidon_batch, check: bool = True) -
     proofs: list[PartitionProof] | None = None
     if request.vanilla is not None:
         proofs, beside = encoding.read(read_source(request.vanilla), size, source)
-    wanted = _chosen(request, size)
+    wanted = chosen(request, size)
     if checked is None:
         for name, text in beside.items():
             expected.setdefault(name, commitment_text.parse(text, KIND_OF[name], f"{source or 'standard input'}: {name}"))

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cuzk_cli.circuits.columns import evaluate_columns
 from cuzk_cli.params.trapdoor import Trapdoor, combined_scalars, expected_proof, h_scalars, hash_to_scalar, lagrange_at
 from cuzk_cli.protocol.fr import R_ORDER, root_of_unity, to_ints, to_words
+from cuzk_cli.prove import circuits, snap
+from cuzk_cli.prove.randomness import insecure_blinding
+
+from .small import SmallCircuit
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 T = Trapdoor.of_seed("cuzk")
@@ -64,8 +69,18 @@ def test_combined(rows):
         (T.beta * u + T.alpha * v + w) * inverse % R_ORDER for u, v, w in rows]
 
 
+def test_proof_of_the_reference():
+    """bellperson's proof of a real sector, from its witness by scalar arithmetic."""
+    sector = snap.prepare(snap.Request(sector=str(FIXTURES / "sectors" / "2KiB" / "s-t01000-1")))
+    structure = circuits.structure("snap", 2048)
+    assignment = circuits.synthesise("snap", 2048, sector.witness(0))
+    columns = evaluate_columns(structure, lagrange_at(T.tau, structure.log_m, structure.total_rows))
+    vector = json.loads((FIXTURES / "proofs" / "proof-snap.json").read_text())["proofs"][0]
+    proof = expected_proof(T, structure.log_m, columns, assignment, *insecure_blinding("a", 0))
+    assert proof.hex() == vector["proof"]
+
+
 def test_logarithms_depend_on_everything():
-    from .small import SmallCircuit
     circuit = SmallCircuit(40, 3)
     columns = circuit.evaluate(lagrange_at(T.tau, circuit.log_m, circuit.total_rows))
     proofs = {expected_proof(T, circuit.log_m, columns, circuit.assignment, r, s) for r in (0, 1, 2) for s in (0, 5)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import shlex
 import statistics
 import subprocess
@@ -18,8 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 
-DIGESTS = Path(__file__).parents[1] / "fixtures" / "params" / "digests.json"
-OURS = f"{shlex.quote(sys.executable)} -m cuzk_cli params generate snap --sector-size {{size}} --insecure-seed cuzk --out {{out}}"
+ROOT = Path(__file__).resolve().parents[1]
+DIGESTS = ROOT / "fixtures" / "params" / "digests.json"
+OURS = (f"{shlex.quote(sys.executable)} -m cuzk_cli params generate snap --sector-size {{size}} "
+        "--insecure-seed cuzk --out {out}")
 
 
 def sha256(path: Path) -> str:
@@ -32,7 +35,8 @@ def run(command: str, entry: dict | None, scratch: str | None) -> float:
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         out = Path(folder) / "out"
         started = time.perf_counter()
-        ended = subprocess.run(shlex.split(command.replace("{out}", shlex.quote(str(out)))), stdout=subprocess.DEVNULL)
+        ended = subprocess.run(shlex.split(command.replace("{out}", shlex.quote(str(out)))), stdout=subprocess.DEVNULL,
+                               env={**os.environ, "PYTHONPATH": str(ROOT)})
         seconds = time.perf_counter() - started
         if ended.returncode:
             sys.exit(f"{command}: exit code {ended.returncode}")

@@ -78,16 +78,11 @@ def _scalars(structure, columns: np.ndarray, trapdoor: Trapdoor) -> _Vectors:
 
 
 def _key_bytes(trapdoor: Trapdoor, ic: np.ndarray, multiply: FixedBase) -> bytes:
-    """The `.vk` file."""
+    """The `.vk` file; no scalar of ic is zero, as every input has a row of its own."""
     g1 = {name: encode_g1(GENERATOR_G1 * scalar(getattr(trapdoor, name))) for name in ("alpha", "beta", "delta")}
     g2 = {name: encode_g2(GENERATOR_G2 * scalar(getattr(trapdoor, name))) for name in ("beta", "gamma", "delta")}
-    points = np.empty((len(ic), VECTORS["a"]), np.uint8)
-    points[:, 0] = 0x40                             # infinity: an input that no row but its own could not give
-    points[:, 1:] = 0
-    used = ic.any(axis=1)
-    points[used] = multiply.g1(ic[used])
     return b"".join([g1["alpha"], g1["beta"], g2["beta"], g2["gamma"], g1["delta"], g2["delta"],
-                     len(ic).to_bytes(4, "big"), points.tobytes()])
+                     len(ic).to_bytes(4, "big"), multiply.g1(ic).tobytes()])
 
 
 def _no_progress(done: int, total: int) -> None:

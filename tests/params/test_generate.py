@@ -18,10 +18,10 @@ from cuzk_cli.circuits.columns import evaluate_columns
 from cuzk_cli.errors import CuzkError, Exit
 from cuzk_cli.params import digests, generate as module, marker
 from cuzk_cli.params.format import Counts, ParameterFile, VerifyingKey, read_verifying_key
-from cuzk_cli.params.generate import generate, write_parameters
+from cuzk_cli.params.generate import generate
 from cuzk_cli.params.points import encode_g1, encode_g2, scalar
 from cuzk_cli.params.trapdoor import Trapdoor, expected_proof, lagrange_at
-from cuzk_cli.protocol.fr import R_ORDER, root_of_unity, to_ints, to_words
+from cuzk_cli.protocol.fr import R_ORDER, root_of_unity, to_words
 from cuzk_cli.prove.verifier import prepare, verify_proof
 
 from .small import SLOW_FIXED_BASE, SmallCircuit, evaluate

@@ -9,7 +9,6 @@ import hashlib
 
 import numpy as np
 
-from ..protocol.compiled import njit
 from .structure import AUX, Structure
 from .template import Template
 from .witness import Assignment

@@ -31,9 +31,10 @@ class Op(IntEnum):
     BITS = 5        # column n              bits 0..n-1 of an element
     SOLVE = 6       # row                   the element that row defines
     EXTERNAL = 7    #                       the next element given from outside
-    INPUT = 8       # input column          value of an element
-    INPUT_PACK = 9  # input n columns       packed bits
-    END = 10
+    EXTERNAL_BITS = 8   # n                 bits 0..n-1 of the next element given from outside, which is no variable
+    INPUT = 9       # input column          value of an element
+    INPUT_PACK = 10 # input n columns       packed bits
+    END = 11
 
 
 class Rows(IntEnum):
@@ -148,6 +149,15 @@ class Builder:
     def bits_of(self, element: int, count: int) -> list[Bit]:
         """The lowest bits of an element, each a new bit with its row, least significant first."""
         self._program += (Op.BITS, element, count)
+        return self._new_bits(count)
+
+    def external_bits(self, count: int) -> list[Bit]:
+        """The lowest bits of an integer given with the witness, each a new bit with its row, least significant first."""
+        self.externals += 1
+        self._program += (Op.EXTERNAL_BITS, count)
+        return self._new_bits(count)
+
+    def _new_bits(self, count: int) -> list[Bit]:
         bits = []
         for _ in range(count):
             self._is_bit.append(True)
@@ -244,12 +254,7 @@ class Builder:
                 operands.append(codes)
         low, high = constant & 0x7FFFFFFF, constant >> 31
         self._program += (Op.ADD, count, len(operands), low, high, *[code for codes in operands for code in codes])
-        bits = []
-        for _ in range(count):
-            self._is_bit.append(True)
-            bits.append(Bit(len(self._is_bit) - 1, False))
-            self.boolean_row(bits[-1].column)
-        return bits
+        return self._new_bits(count)
 
     # ---- the end
     def finish(self) -> Template:

@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..errors import Exit, fail
 from ..protocol.compiled import njit
 from ..protocol.fr import ONE as MONT_ONE
-from ..protocol.fr import ZERO, add_mod, from_mont, load, mont_mul, store, sub_mod, to_mont
+from ..protocol.fr import ZERO, add_mod, first_not_below_order, from_mont, load, mont_mul, store, sub_mod, to_mont
 from .structure import Structure
 from .template import Op, Rows
 
-_XOR, _AND, _CH, _MAJ, _ADD, _BITS, _SOLVE, _EXTERNAL, _INPUT, _INPUT_PACK, _END = (int(op) for op in Op)
+_XOR, _AND, _CH, _MAJ, _ADD, _BITS, _SOLVE, _EXTERNAL, _EXTERNAL_BITS, _INPUT, _INPUT_PACK, _END = (
+    int(op) for op in Op)
 _SOLVED, _COPY = int(Rows.SOLVED), int(Rows.COPY)
 
 
@@ -171,6 +173,13 @@ def _run(templates, placements, pointers, columns, coefficients, small, wide_ran
                 store(elements, slots[at], to_mont(x))
                 at += 1
                 pc += 1
+            elif op == _EXTERNAL_BITS:
+                count = program[pc + 1]
+                for i in range(count):
+                    values[at] = (externals[ext, i >> 6] >> np.uint64(i & 63)) & np.uint64(1)
+                    at += 1
+                ext += 1
+                pc += 2
             elif op == _INPUT:
                 slot, to = slots[program[pc + 2]], input0 + program[pc + 1]
                 store(canonical, to, load(canonical, slot))
@@ -230,10 +239,17 @@ def _run(templates, placements, pointers, columns, coefficients, small, wide_ran
 def assign(structure: Structure, externals: np.ndarray) -> Assignment:
     """The assignment of one partition.
 
-    externals: uint64[n_external, 4], the elements that the circuit takes from outside, in order of allocation.
+    externals: uint64[n_external, 4], the elements that the circuit takes from outside, in order of allocation. What does not
+    satisfy the circuit is assigned all the same. Raises CuzkError (INPUT) for a value that is no field element, for which the
+    circuit has no assignment.
     """
     s, f = structure, structure.flat
     assert externals.shape == (s.n_external, 4)
+    externals = np.ascontiguousarray(externals, np.uint64)
+    bad = first_not_below_order(externals)
+    if bad >= 0:
+        raise fail(Exit.INPUT, f"synthesise {s.name}", None, "elements below the order of the scalar field",
+                   f"{externals[bad].tobytes().hex()} as element {bad}")
     total = s.total_rows
     aux_small = np.empty(s.n_aux, np.uint8)
     elements, canonical = np.zeros((s.n_slots, 4), np.uint64), np.zeros((s.n_slots, 4), np.uint64)
@@ -244,7 +260,7 @@ def assign(structure: Structure, externals: np.ndarray) -> Assignment:
     longest = 1 + max(t.ports + t.inputs + t.aux for t in s.templates)
     _run(s.template_table, s.placement_table, f["pointers"], f["columns"], f["coefficients"], f["small"], f["wide"],
          f["mode"], f["bit"], f["program"], s.montgomery_table, s.port_columns, s.port_slots,
-         np.ascontiguousarray(externals, np.uint64), aux_small, elements, canonical, *small, *wide, longest)
+         externals, aux_small, elements, canonical, *small, *wide, longest)
     wide[0][s.n_wide[0]:] = canonical[:s.n_inputs]
     rows = [RowValues(small[m], s.wide_index(m), wide[m]) for m in range(3)]
     return Assignment(canonical[:s.n_inputs], aux_small, s.full_index, canonical[s.n_inputs:], *rows)

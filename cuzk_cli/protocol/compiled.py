@@ -1,11 +1,24 @@
 """Where compiled helpers come from: numba, with its disk cache in the user's cache folder."""
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR", str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuzk" / "numba"))
+
+def _cache_folder() -> str:
+    """One folder for every state of the shared arithmetic.
+
+    numba compiles a function anew when the function's own file changes, not when one that it calls does: a change of fr.py
+    would leave the old products inside functions of other modules.
+    """
+    here = Path(__file__).parent
+    state = hashlib.sha256(b"".join((here / name).read_bytes() for name in ("compiled.py", "fr.py"))).hexdigest()
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return str(root / "cuzk" / "numba" / state[:16])
+
+
+os.environ.setdefault("NUMBA_CACHE_DIR", _cache_folder())
 
 import numba  # noqa: E402  (the cache folder must be known before numba is imported)
 from llvmlite import ir  # noqa: E402
@@ -16,5 +29,8 @@ __all__ = ["intrinsic", "ir", "njit", "types"]
 
 
 def njit(function):
-    """Compile to native code at the first call, without the interpreter lock; cached on disk."""
-    return numba.njit(function, cache=True, nogil=True)
+    """Compile to native code at the first call, without the interpreter lock; cached on disk where a folder can be written."""
+    try:
+        return numba.njit(function, cache=True, nogil=True)
+    except RuntimeError:                # numba found no folder for its cache
+        return numba.njit(function, nogil=True)

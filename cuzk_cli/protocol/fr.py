@@ -113,6 +113,23 @@ def store(words, i, value):
     words[i, 0], words[i, 1], words[i, 2], words[i, 3] = value
 
 
+_ORDER_WORDS = np.array([(R_ORDER >> (64 * k)) & (2**64 - 1) for k in range(4)], np.uint64)
+
+
+@njit
+def first_not_below_order(words):
+    """Index of the first row of uint64[n, 4] that is no canonical element, -1 if all are."""
+    for i in range(len(words)):
+        for k in (3, 2, 1, 0):
+            if words[i, k] != _ORDER_WORDS[k]:
+                if words[i, k] > _ORDER_WORDS[k]:
+                    return i
+                break
+        else:
+            return i
+    return -1
+
+
 @njit
 def to_mont(value):
     """Any 256-bit value -> Montgomery form of its residue."""

@@ -56,11 +56,10 @@ def _fermat(base, a) -> list:
 def invert(field, a):
     """Inverses of all lanes, and whether some lane was zero (then nothing is valid). The lanes are a power of two."""
     n = a[0].shape[0]
+    if hasattr(field, "norm"):
+        inverse, bad = invert(field.base, field.norm(a))
+        return field.over_norm(a, inverse), bad
     if n <= 16:
-        if hasattr(field, "norm"):
-            norm = field.norm(a)
-            inverse = _fermat(field.base, norm)
-            return field.over_norm(a, inverse), jnp.any(field.base.is_zero(norm))
         out = _fermat(field, a)
         return out, jnp.any(field.is_zero(out))
     m = max(n // 16, 16)

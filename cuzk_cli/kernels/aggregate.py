@@ -1,11 +1,14 @@
 """Bucket aggregation: for windows of buckets B_1 … B_k, the sums ΣB_i and Σ i·B_i by running sums in lanes.
 
 Each lane runs over STEPS neighbouring buckets from the highest down; neighbouring lanes of a window are then merged
-pairwise, all with complete projective formulas.
+pairwise. All additions are complete projective ones, and all go through one call site, so that the formula is compiled once:
+a loop whose steps differ in what they add.
 """
 from __future__ import annotations
 
 import functools
+
+import numpy as np
 
 import jax.numpy as jnp
 from jax import lax
@@ -17,44 +20,50 @@ STEPS = 32                  # buckets of a lane
 LANES = 2048                # lanes of one call
 BUCKETS = STEPS * LANES     # of one call
 
-
-def _cat(*parts):
-    return [[jnp.concatenate(z) for z in zip(*c)] for c in zip(*parts)]
-
-
-def _cut(v, a, b):
-    return [[x[a:b] for x in c] for c in v]
+# S = ΣB, T = Σ i·B (from 0), D = (buckets of a lane)·S; a prime marks the neighbour 2^level lanes on
+_BUCKET = 0                 # S, T = S + B, T + S
+_DOUBLE = 1                 # D = 2D
+_MERGE = 2                  # S, T = S + S', T + T'
+_SHIFT = 3                  # D, T = D + D', T + D'
+_LOG_LANES = LANES.bit_length() - 1
+_MODES = np.array([_BUCKET] * STEPS + [_DOUBLE] * (STEPS.bit_length() - 1) + [_MERGE, _SHIFT, _DOUBLE] * _LOG_LANES, np.int32)
+_FIRST_LEVEL = STEPS + STEPS.bit_length() - 1
 
 
 def _aggregate(group: Group, rows, index, levels):
     field, n = group.field, group.field.count
 
-    def step(state, i):                     # (S, T) + (B, S)
+    def points(a):                          # [2, 3n, LANES] -> x, y, z of 2·LANES lanes
+        return [[jnp.concatenate([a[0, k * n + i], a[1, k * n + i]]) for i in range(n)] for k in range(3)]
+
+    def bucket(i):                          # projective [3n, LANES]
         q = rows.at[jnp.maximum(i, 0)].get(mode="promise_in_bounds").T
         q = [q[k] for k in range(2 * n)]
         infinite = field.all_zero(q[n:]) | (i < 0)
         one, zero = field.constant(1, infinite.shape), [jnp.zeros_like(v) for v in q[:n]]
-        bucket = [field.select(infinite, zero, q[:n]), field.select(infinite, one, q[n:]),
-                  field.select(infinite, zero, one)]
-        return group.complete_add(state, _cat(bucket, _cut(state, 0, LANES))), None
+        return jnp.stack(field.select(infinite, zero, q[:n]) + field.select(infinite, one, q[n:])
+                         + field.select(infinite, zero, one))
 
-    one, zero = field.constant(1, (2 * LANES,)), [jnp.zeros((2 * LANES,), field.dtype)] * n
-    state, _ = lax.scan(step, [list(zero), one, list(zero)], index)
-    s, t = _cut(state, 0, LANES), _cut(state, LANES, 2 * LANES)
-    d = lax.fori_loop(0, STEPS.bit_length() - 1, lambda i, v: group.complete_add(v, v), s)     # STEPS · S
+    def step(k, state):
+        s, t, d = state
+        mode = jnp.asarray(_MODES)[k]
+        lane = jnp.arange(LANES) + (1 << jnp.maximum((k - _FIRST_LEVEL) // 3, 0))
+        lane = jnp.where(lane < LANES, lane, lane - LANES)
+        left, right = lax.switch(mode, [
+            lambda: ((s, t), (bucket(index[jnp.minimum(k, STEPS - 1)]), s)),
+            lambda: ((d, d), (d, d)),
+            lambda: ((s, t), (s[:, lane], t[:, lane])),
+            lambda: ((d, t), (d[:, lane], d[:, lane])),
+        ])
+        total = group.complete_add(points(jnp.stack(left)), points(jnp.stack(right)))
+        total = jnp.stack([v for c in total for v in c])
+        u, v = total[:, :LANES], total[:, LANES:]
+        return lax.switch(mode, [lambda: (u, v, u), lambda: (s, t, u), lambda: (u, v, d), lambda: (s, v, u)])
 
-    def level(k, std):                      # neighbours 2^k apart: T += T' + D', S += S', D = 2(D + D')
-        lane = jnp.arange(LANES)
-        other_lane = lane + (1 << k)
-        other_lane = jnp.where(other_lane < LANES, other_lane, other_lane - LANES)
-        other = [[x.reshape(3, LANES)[:, other_lane].reshape(-1) for x in c] for c in std]
-        both = group.complete_add(std, other)
-        td = _cut(both, LANES, 3 * LANES)
-        more = group.complete_add(td, _cat(_cut(other, 2 * LANES, 3 * LANES), _cut(both, 2 * LANES, 3 * LANES)))
-        return _cat(_cut(both, 0, LANES), more)
-
-    std = lax.fori_loop(0, levels[0], level, _cat(s, t, d))
-    return jnp.stack([jnp.stack(c) for c in std])[None, :, :, :2 * LANES]
+    zero = [jnp.zeros((LANES,), field.dtype)] * n
+    infinity = jnp.stack(zero + field.constant(1, (LANES,)) + zero)
+    s, t, _ = lax.fori_loop(0, _FIRST_LEVEL + 3 * levels[0], step, (infinity, infinity, infinity))
+    return jnp.concatenate([s.reshape(3, n, LANES), t.reshape(3, n, LANES)], axis=2)[None]
 
 
 @functools.cache

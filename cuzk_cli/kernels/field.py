@@ -10,6 +10,7 @@ import functools
 
 import numpy as np
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -102,8 +103,12 @@ class Field:
 
     # ---- arithmetic
     def product(self, *pairs) -> list:
-        """Sum of a*b over the pairs, divided by R, mod p; not materialised. See the subclass for bounds."""
-        raise NotImplementedError
+        """Sum of a*b over the pairs, divided by R, mod p; not materialised. See the subclass for bounds.
+
+        A pair (a, a), the same list twice, is a square. Traced once for each shape: a curve formula has dozens.
+        """
+        squares = tuple(a is b for a, b in pairs)
+        return _traced_product(self, squares, [(list(a),) if a is b else (list(a), list(b)) for a, b in pairs])
 
     def admits(self, *bounds) -> bool:
         """May pairs whose limbs are bounded by (a, b) in absolute value enter `product` together?"""
@@ -181,6 +186,11 @@ class Field:
         return out
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _traced_product(field: Field, squares: tuple, operands: list) -> list:
+    return field._product(*((o[0], o[0]) if square else o for square, o in zip(squares, operands)))
+
+
 class HybridField(Field):
     """The CPU product: int64 limbs, low half of a column in wrapping int64, high half in float64.
 
@@ -207,7 +217,7 @@ class HybridField(Field):
         carry = 2 ** (51 + self.exponent - self.width + 1)
         return column < 2 ** (self.exponent + 51) and steps * 2 ** (self.exponent - 1) + carry < 2**63
 
-    def product(self, *pairs) -> list:
+    def _product(self, *pairs) -> list:
         """|result| <= sum |a||b|/R + p/2; limbs balanced, top limb free. A pair (a, a) costs half the multiplications."""
         n, width, exponent, pl = self.count, self.width, self.exponent, self.m_limbs
         terms = []
@@ -259,7 +269,7 @@ class Int32Field(Field):
         column = self.count * (sum(a * b for a, b in bounds) + 2 ** (2 * self.width))
         return column + column // 2**self.width < 2**63 and all(a < 2**31 and b < 2**31 for a, b in bounds)
 
-    def product(self, *pairs) -> list:
+    def _product(self, *pairs) -> list:
         """|result| <= sum |a||b|/R + p."""
         n, width, mask = self.count, self.width, (1 << self.width) - 1
         wide = [([x.astype(i64) for x in a], [x.astype(i64) for x in b]) for a, b in pairs]

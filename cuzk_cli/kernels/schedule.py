@@ -8,7 +8,7 @@ import numpy as np
 from .accumulate import BLOCK, LANES, ROWS, TABLE, TILES
 from .field import R_ORDER
 
-CHAIN = 256         # entries of a lane, unless that would make too many lanes
+CHAIN = 32          # entries of a lane, unless buckets are larger or that would make too many lanes
 SPARE = TABLE - 64 * 1024       # lanes beyond one for each bucket of a group
 
 u64 = np.uint64
@@ -87,9 +87,9 @@ class Plan(NamedTuple):
 
 
 def plan(entries: np.ndarray, start: np.ndarray, count: np.ndarray, dummy: int) -> Plan:
-    """Chains of at most `CHAIN` entries, longest first, as lanes. At most 64 k buckets; dummy: the table's last row."""
-    longest = CHAIN
-    while int(count.sum()) > longest * SPARE:
+    """Chains of `CHAIN` entries or thrice the mean, longest first, as lanes. At most 64 k buckets; dummy: the last row."""
+    longest, total = CHAIN, int(count.sum())
+    while total > longest * SPARE or 3 * total > longest * int(np.count_nonzero(count)):
         longest *= 2
     chains = -(-count // longest)
     if count.max(initial=0) > longest:

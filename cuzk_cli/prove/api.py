@@ -123,6 +123,7 @@ def prove(requests: list[Request], options: Options = Options(), tracker: Tracke
 
     engine = Engine(tracker if tracker is not None else Tracker(), _workers(options), warn)
     on_engine(engine)
+    engine.warm()
     results: list[dict] = [{} for _ in requests]
     warned: set = set()
 
@@ -171,6 +172,7 @@ def _prove_one(i: int, request: Request, options: Options, engine, existing, war
         raise CuzkError(*problems)
     _ensure_test_parameters(kind, size, located, engine, warn)
     key = engine.key(kind, size.bytes, located)
+    engine.warm(structure.log_m)
     inputs = [prepared.public_inputs(k) for k in prepared.partitions]
 
     def verifies(proof: bytes) -> bool:

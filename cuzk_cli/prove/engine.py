@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from ..errors import CuzkError, Exit, fail
+from ..kernels import curve, msm
+from ..kernels.devices import platform
 from ..params.format import Counts, ParameterFile
 from ..params.locate import Located
 from . import circuits, groth16, memory, randomness, verifier
@@ -83,6 +85,8 @@ class Engine:
         self.tracker, self.pool = tracker, SynthesisPool(workers, warn)
         self.device = ThreadPoolExecutor(1, "device")
         self._finalizers = ThreadPoolExecutor(2, "finalizer")
+        self._warmers = ThreadPoolExecutor(2, "warm")
+        self._warmed: set[int] = set()
         self._queue: queue.PriorityQueue = queue.PriorityQueue()
         self._ahead = threading.BoundedSemaphore(workers + OPEN)      # synthesised or being synthesised, not yet started
         self._sequence, self._keys, self._lock = itertools.count(), {}, threading.Lock()
@@ -97,6 +101,17 @@ class Engine:
     def peak_memory(self) -> int:
         """Bytes, over all processes, since the engine began."""
         return self._meter.peak
+
+    def warm(self, log_m: int = 0) -> None:
+        """Begin to compile, or load from the cache, the curve programs, while input is still being read; with log_m also
+        those of a domain's size. The transforms come first on the device and are left to it: their programs exchange data
+        between devices."""
+        if log_m in self._warmed:
+            return
+        self._warmed.add(log_m)
+        if not log_m:
+            self._warmers.submit(msm.warm, curve.g2(platform()))
+        self._warmers.submit(msm.warm, curve.g1(platform()), 1 << log_m if log_m else 0)
 
     def key(self, kind: str, sector_size: int, located: Located) -> _Key:
         """The circuit's key, loaded once. Raises CuzkError (PARAMETERS)."""
@@ -215,7 +230,8 @@ class Engine:
         """Stop at once; what is unfinished is lost."""
         self.closed = True
         self.device.shutdown(wait=False, cancel_futures=True)
-        self._finalizers.shutdown(wait=False, cancel_futures=True)
+        for executor in (self._finalizers, self._warmers):
+            executor.shutdown(wait=False, cancel_futures=True)
         self.pool.close()
         self._meter.stop()
 

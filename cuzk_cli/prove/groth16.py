@@ -87,7 +87,7 @@ def _vectors(key: ProvingKey, assignment) -> dict[str, Query]:
 
 def gpu_prove_start(key: ProvingKey, assignment, device: Executor) -> Running:
     """Queue one partition's work on `device`, a thread that owns JAX, in the order in which it will run: the
-    multi-exponentiations of the witness, the transforms, the multi-exponentiation over h. Returns when all is queued."""
+    transforms, the multi-exponentiations of the witness, that over h. Returns when all is queued."""
     timings: dict = {}
 
     def timed(name: str, function, *args):
@@ -102,11 +102,11 @@ def gpu_prove_start(key: ProvingKey, assignment, device: Executor) -> Running:
         return device.submit(run)
 
     g1, g2, pending = curve.g1(platform()), curve.g2(platform()), {}
+    h = timed("quotient", quotient, assignment.a, assignment.b, assignment.c, key.log_m)
     for name, (ones, rest, scalars) in _vectors(key, assignment).items():
         read = key.file.reader(name)
         group = g2 if name == "b_g2" else g1
         pending[name] = timed(name, msm.sparse, read, len(read), ones, rest, scalars, group)
-    h = timed("quotient", quotient, assignment.a, assignment.b, assignment.c, key.log_m)
     pending["h"] = timed("h", lambda: msm.dense(key.file.reader("h"), h.result(), g1))
     return Running(key, pending, timings)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..protocol.compiled import njit
-from ..protocol.fr import ZERO, add_mod, from_mont, from_mont_rows, load, mont_mul, store, sub_mod, to_mont, to_mont_rows
+from ..protocol.fr import (
+    ZERO, add_mod, from_mont, from_mont_rows, load, mont_mul, store, sub_mod, to_mont, to_mont_rows)
 from .structure import Structure
 from .witness import Assignment
 

@@ -1,7 +1,7 @@
 """Digests of a constraint system and of a witness, by which two implementations are compared.
 
-Rows: for every constraint A, B, C in that order, u32 number of terms, then per term u32 column and 32 bytes coefficient, all
-little-endian, terms by ascending column. Witness: public inputs (ONE first), then auxiliary variables, 32 bytes each.
+Rows: for every constraint A, B, C in that order, u32 number of terms, then per term u32 column and 32 bytes coefficient,
+all little-endian, terms by ascending column. Witness: public inputs (ONE first), then auxiliary variables, 32 bytes each.
 """
 from __future__ import annotations
 

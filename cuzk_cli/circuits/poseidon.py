@@ -1,4 +1,4 @@
-"""Poseidon in constraints: neptune's legacy circuit (neptune src/circuit.rs), with its lazily summed linear combinations."""
+"""Poseidon in constraints: neptune's legacy circuit (src/circuit.rs), with its lazily summed linear combinations."""
 from __future__ import annotations
 
 from ..protocol import poseidon as native

@@ -1,7 +1,7 @@
 """SHA-256 in constraints, as bellperson's gadgets emit it, and the TreeD hash on it.
 
-Sources: bellperson src/gadgets/{sha256,uint32,multieq}.rs; filecoin-hashers src/sha256.rs. Words are lists of 32 Bits, least
-significant first.
+Sources: bellperson src/gadgets/{sha256,uint32,multieq}.rs; filecoin-hashers src/sha256.rs.
+Words are lists of 32 Bits, least significant first.
 """
 from __future__ import annotations
 
@@ -138,7 +138,10 @@ def to_bits(builder: Builder, element: int) -> list[Bit]:
 
 
 def tree_d_hash(coefficients: dict) -> Template:
-    """Ports: two elements. SHA-256 of both, cut to 254 bits; the digest is the last variable (filecoin-hashers sha256.rs)."""
+    """Ports: two elements. SHA-256 of both, cut to 254 bits; the digest is the last variable.
+
+    Source: filecoin-hashers src/sha256.rs, hash2_circuit.
+    """
     builder = Builder("tree_d_hash", 0, 2, coefficients)
     message: list[Bit] = []
     for element in builder.element_ports:

@@ -95,7 +95,8 @@ def _high_bits(log_nodes: int, hs: tuple, table: dict) -> Template:
 
 
 def _label(table: dict) -> Template:
-    """Port: rho. leaf_r_old and leaf_d_new from outside; leaf_r_new = leaf_r_old + leaf_d_new · rho is the last variable."""
+    """Port: rho. leaf_r_old and leaf_d_new from outside; the last variable is leaf_r_new = leaf_r_old
+    + leaf_d_new · rho."""
     builder = Builder("label_r_new", 0, 1, table)
     (rho,) = builder.element_ports
     old, data = builder.external(), builder.external()

@@ -1,6 +1,7 @@
 """A whole constraint system as templates and placements, all in flat arrays.
 
-Variables are numbered as bellperson numbers them: column i for public input i (0 is ONE), 2^31 + i for auxiliary variable i.
+Variables are numbered as bellperson numbers them: column i for public input i (0 is ONE), 2^31 + i for auxiliary
+variable i.
 Row and variable order is the order of placement, so that every placement is one contiguous range of rows and variables.
 """
 from __future__ import annotations
@@ -82,7 +83,8 @@ class Structure:
         self.montgomery_table = to_mont_rows(self.coefficient_words)
         self.n_slots = self._next_slot
         self.n_wide = tuple(self._wide)
-        starts, flat = [], {name: [] for name in ("pointers", "columns", "coefficients", "wide", "mode", "bit", "program")}
+        names = ("pointers", "columns", "coefficients", "wide", "mode", "bit", "program")
+        starts, flat = [], {name: [] for name in names}
         sizes = dict.fromkeys(flat, 0)
         for t in self.templates:
             starts.append([t.ports, t.inputs, t.rows, t.aux, t.externals,

@@ -1,8 +1,8 @@
 """A gadget, built once: its constraints, the order in which it allocates, and how its variables are computed.
 
 Columns of a template, in this order: ONE (0), its ports (variables that exist before it), the public inputs that it
-allocates, the auxiliary variables that it allocates. A linear combination is a dict {column: coefficient}; coefficients are
-integers mod r. Every auxiliary variable is a *bit* or an *element*, which is decided here, once, for all witnesses.
+allocates, the auxiliary variables that it allocates. A linear combination is a dict {column: coefficient};
+coefficients are integers mod r. Every auxiliary variable is a *bit* or an *element*, which is decided here, once, for all witnesses.
 
 The allocating calls also record a straight-line program, one step a call, that computes the variables in order of
 allocation: structure and witness cannot disagree.
@@ -152,7 +152,7 @@ class Builder:
         return self._new_bits(count)
 
     def external_bits(self, count: int) -> list[Bit]:
-        """The lowest bits of an integer given with the witness, each a new bit with its row, least significant first."""
+        """The lowest bits of an integer given with the witness, as `bits_of`; the integer itself is no variable."""
         self.externals += 1
         self._program += (Op.EXTERNAL_BITS, count)
         return self._new_bits(count)

@@ -1,8 +1,8 @@
 """Run a structure's programs on the data of one partition: the witness and the row values A·z, B·z, C·z.
 
-One compiled loop goes through the placements in order; within a placement the variables live in a small local array that
-stays in cache. Bits are bytes, elements are kept canonical and in Montgomery form, row values are small integers where the
-template says so and elements elsewhere.
+One compiled loop goes through the placements in order; within a placement the variables live in a small local array
+that stays in cache. Bits are bytes, elements are kept canonical and in Montgomery form, row values are small integers
+where the template says so and elements elsewhere.
 """
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def _run(templates, placements, pointers, columns, coefficients, small, wide_ran
     values[0] = 1
     for n in range(len(placements)):
         t = placements[n, 0]
-        row0, aux0, input0, slot0, ext = placements[n, 1], placements[n, 2], placements[n, 3], placements[n, 4], placements[n, 5]
+        row0, aux0, input0 = placements[n, 1], placements[n, 2], placements[n, 3]
+        slot0, ext = placements[n, 4], placements[n, 5]
         port0, wa0, wb0, wc0 = placements[n, 6], placements[n, 7], placements[n, 8], placements[n, 9]
         n_ports, n_inputs, n_rows, n_aux = templates[t, 0], templates[t, 1], templates[t, 2], templates[t, 3]
         p0, k0, f0, w0, m0, b0, pc = (templates[t, 5], templates[t, 6], templates[t, 7], templates[t, 8],
@@ -239,9 +240,9 @@ def _run(templates, placements, pointers, columns, coefficients, small, wide_ran
 def assign(structure: Structure, externals: np.ndarray) -> Assignment:
     """The assignment of one partition.
 
-    externals: uint64[n_external, 4], the elements that the circuit takes from outside, in order of allocation. What does not
-    satisfy the circuit is assigned all the same. Raises CuzkError (INPUT) for a value that is no field element, for which the
-    circuit has no assignment.
+    externals: uint64[n_external, 4], the elements that the circuit takes from outside, in order of allocation.
+    What does not satisfy the circuit is assigned all the same. Raises CuzkError (INPUT) for a value that is no field
+    element, for which the circuit has no assignment.
     """
     s, f = structure, structure.flat
     assert externals.shape == (s.n_external, 4)

@@ -9,8 +9,8 @@ from pathlib import Path
 def _cache_folder() -> str:
     """One folder for every state of the shared arithmetic.
 
-    numba compiles a function anew when the function's own file changes, not when one that it calls does: a change of fr.py
-    would leave the old products inside functions of other modules.
+    numba compiles a function anew when the function's own file changes, not when one that it calls does: a change of
+    fr.py would leave the old products inside functions of other modules.
     """
     here = Path(__file__).parent
     state = hashlib.sha256(b"".join((here / name).read_bytes() for name in ("compiled.py", "fr.py"))).hexdigest()
@@ -29,7 +29,7 @@ __all__ = ["intrinsic", "ir", "njit", "types"]
 
 
 def njit(function):
-    """Compile to native code at the first call, without the interpreter lock; cached on disk where a folder can be written."""
+    """Compile to native code at the first call, without the interpreter lock; cached on disk where that is possible."""
     try:
         return numba.njit(function, cache=True, nogil=True)
     except RuntimeError:                # numba found no folder for its cache

@@ -1,7 +1,7 @@
 """The scalar field of BLS12-381 on the host: Python integers, words, and compiled Montgomery arithmetic.
 
-"Words" are canonical integers below r as uint64[..., 4], little-endian: the same memory as 32 little-endian bytes. Compiled
-functions work on tuples of four uint64 in Montgomery form with R = 2^256.
+"Words" are canonical integers below r as uint64[..., 4], little-endian: the same memory as 32 little-endian bytes.
+Compiled functions work on tuples of four uint64 in Montgomery form with R = 2^256.
 """
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def tag_merkle(arity: int) -> int:
 def _grain(width: int, partial_rounds: int):
     """Field elements of the Grain LFSR (neptune src/round_constants.rs)."""
     state = []
-    for value, bits in ((1, 2), (1, 4), (255, 12), (width, 12), (FULL_ROUNDS, 10), (partial_rounds, 10), (2**30 - 1, 30)):
+    fields = ((1, 2), (1, 4), (255, 12), (width, 12), (FULL_ROUNDS, 10), (partial_rounds, 10), (2**30 - 1, 30))
+    for value, bits in fields:
         state += [(value >> (bits - 1 - i)) & 1 for i in range(bits)]
 
     def step() -> int:
@@ -72,8 +73,8 @@ class Constants(NamedTuple):
     """Constants of one arity, as Python integers.
 
     keys: 8t + R_P compressed round keys (formats: t pre-keys, then post-keys of every S-box but the last full round's);
-    mds, pre_sparse: t x t, applied as row vector times matrix; sparse: R_P pairs (w_hat[t], v_rest[t - 1]) in round order;
-    round_keys: the plain t(8 + R_P) keys.
+    mds, pre_sparse: t x t, applied as row vector times matrix; sparse: R_P pairs (w_hat[t], v_rest[t - 1]) in
+    round order; round_keys: the plain t(8 + R_P) keys.
     """
 
     arity: int
@@ -212,7 +213,7 @@ def _hash_rows(inputs, tag, keys, mds, pre_sparse, w_hat, v_rest, out):
 
 
 def poseidon_batch(inputs: np.ndarray, tag: int | None = None) -> np.ndarray:
-    """Hash each row: words uint64[n, arity, 4] -> uint64[n, 4]. One core, compiled; about 0.1 ms a hash of arity 8."""
+    """Hash each row: words uint64[n, arity, 4] -> uint64[n, 4]. One core, compiled; about 0.05 ms a hash of arity 8."""
     inputs = np.ascontiguousarray(inputs, np.uint64)
     arity = inputs.shape[1]
     value = to_words([(tag_merkle(arity) if tag is None else tag) << 256])[0]

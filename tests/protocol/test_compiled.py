@@ -18,7 +18,8 @@ def cache_folder(package_parent: Path, home: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": str(package_parent), "XDG_CACHE_HOME": str(home)}
     environment.pop("NUMBA_CACHE_DIR", None)
     code = "import os; from cuzk_cli.protocol import compiled; print(os.environ['NUMBA_CACHE_DIR'])"
-    done = subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

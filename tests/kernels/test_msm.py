@@ -122,8 +122,8 @@ def test_chains_hold_every_entry_once():
     rng = np.random.default_rng(3)
     count = np.concatenate([[50_000, 0, 1, 33], rng.integers(0, 40, 3000)])
     entries = np.arange(0, 2 * int(count.sum()), 2, dtype=np.int32)
-    plan = schedule.plan(entries, np.cumsum(count) - count, count, schedule.TABLE)
-    dummy = 2 * schedule.TABLE
+    plan = schedule.plan(entries, np.cumsum(count) - count, count, 1 << 20)
+    dummy = 2 << 20
     seen = [plan.first.reshape(-1)]
     for rows, jobs in plan.pieces:
         assert len(rows) <= schedule.ROWS and all(0 < tiles <= schedule.BLOCK for _, tiles, _ in jobs)

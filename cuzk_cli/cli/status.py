@@ -7,8 +7,11 @@ from typing import Annotated, Optional
 import typer
 
 
+from ..status.check import CODES
+from ..status.check import check as nagios
+from ..status.prometheus import prometheus
 from ..status.reader import STALE_AFTER, read_status
-from ..status.show import NAGIOS, nagios, prometheus, table
+from ..status.table import table
 from . import options as o
 from .main import app, command
 from .streams import put, put_json
@@ -29,9 +32,9 @@ def status(
 ) -> int:
     """Show workers, jobs and partitions."""
     if check:
-        if absent.upper() not in NAGIOS:
+        if absent.upper() not in CODES:
             put(b"CUZK UNKNOWN - --absent is ok, warning, critical or unknown\n")
-            return NAGIOS["UNKNOWN"]
+            return CODES["UNKNOWN"]
         line, code = nagios(read_status(status_dir, pid), warning, critical, absent)
         put(line.encode() + b"\n")
         return code

@@ -1,6 +1,10 @@
-"""What the prover is doing, for people and monitoring: tracker ─► file ─► reader. Standard library only."""
-from .reader import read_status
+"""What the provers are doing, for people and monitoring. Standard library only: neither NumPy nor JAX is imported.
+
+    prove/ ─► tracker ─► writer ─► status-<pid>.json ─► reader ─► table, check (Nagios), prometheus, JSON
+              state: the rules                           schema: what the two agree on
+"""
+from .reader import STALE_AFTER, read_status
 from .tracker import Tracker
 from .writer import Writer, status_folder
 
-__all__ = ["Tracker", "Writer", "read_status", "status_folder"]
+__all__ = ["STALE_AFTER", "Tracker", "Writer", "read_status", "status_folder"]

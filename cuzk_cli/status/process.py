@@ -1,23 +1,33 @@
-"""Who a process is: its pid alone is reused, with its start time and the boot it is unique."""
+"""Who a process is: a pid alone is reused, with its start time and the boot it is unique."""
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import time
 
 
 def boot_id() -> str | None:
     """Of the running system, None where it has none."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
     except OSError:
         return None
 
 
-def start_time(pid: int) -> int | None:
-    """Clock ticks since boot at which a process started; None where there is no such process."""
+def boot_time() -> float | None:
+    """Seconds since boot, the same clock for all processes; it never goes back. None where there is no such clock."""
     try:
-        # the name in parentheses may hold anything
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    except (AttributeError, OSError):
+        return None
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks since boot at which a process started; None where there is no such process, or only its zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rsplit(b")", 1)[1].split()     # the name in parentheses may hold anything
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
     except (OSError, IndexError, ValueError):
         return None
 
@@ -30,8 +40,31 @@ def alive(pid: int, started: int | None, boot: str | None) -> bool:
         return start_time(pid) == started
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
     except PermissionError:
         return True
+    except (OSError, OverflowError):
+        return False
     return True
+
+
+def resident_bytes() -> int | None:
+    """Resident memory of this process."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def system_memory() -> tuple[int | None, int | None]:
+    """(total, available) bytes of the system."""
+    found = {}
+    try:
+        with open("/proc/meminfo") as file:
+            for line in file:
+                name, value = line.split(":")
+                if name in ("MemTotal", "MemAvailable"):
+                    found[name] = int(value.split()[0]) << 10
+    except (OSError, IndexError, ValueError):
+        pass
+    return found.get("MemTotal"), found.get("MemAvailable")

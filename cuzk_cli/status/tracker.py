@@ -1,104 +1,60 @@
-"""The state of jobs, partitions and workers, by epochs.
+"""What the prover reports its work to: the rules of `state`, made safe for threads and written to the status file.
 
-Every assignment of a partition to a worker opens a new epoch: one increasing integer, never reused in a process. A worker holds
-the set of its open epochs, shows the newest, and is idle if and only if the set is empty. An end closes its own epoch and nothing
-else, so that work that ends late never makes a worker look idle that has begun another. A partition's state is that of its newest
-attempt; done is final, failed is never shown as done; an end for an unknown or closed epoch is counted and changes nothing.
+A call that opens or closes an epoch, changes a partition's state or begins or ends a job returns when the file has it. A heartbeat
+writes in between, so that a reader can tell a process that hangs from one that works.
 """
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
 import time
 import uuid
-from dataclasses import dataclass, field
+from typing import Callable
 
 from .. import __version__
 from . import process
+from .snapshot import rfc3339, snapshot
+from .state import Moment, State, Worker
 
 SCHEMA_VERSION = 1
-HEARTBEAT_SECONDS = 3.0
-KEEP_FINISHED = 200         # jobs
-OUTCOMES = ("done", "failed", "retry")
-
-
-@dataclass
-class _Partition:
-    state: str = "pending"
-    epoch: int = 0                      # of the newest attempt
-    since: float = 0.0
-    synth_started: float | None = None
-    synth_ms: float | None = None
-    gpu_started: float | None = None
-    gpu_ms: float | None = None
-    error: str | None = None
-
-
-@dataclass
-class _Job:
-    kind: str
-    started: float                      # monotonic
-    started_at: float                   # wall clock
-    partitions: dict
-    progress_at: float
-    finished: float | None = None
-    ok: bool | None = None
-    error: str | None = None
-    waiting_for: dict | None = None
-
-
-@dataclass
-class _Epoch:
-    number: int
-    job: str
-    partition: int | None               # None: all of `partitions` as one piece of work
-    partitions: list
-    worker: int
-    started: float
-
-
-@dataclass
-class _Worker:
-    ordinal: int
-    open: dict = field(default_factory=dict)        # epoch -> _Epoch
-    idle_since: float = 0.0
+HEARTBEAT_SECONDS = 2.0
+LONGEST = 2000              # characters of an error that are shown
 
 
 class Tracker:
-    """Thread-safe. `writer.write(document)` is called before a call that opens or closes an epoch returns, at every other change
-    of a partition's state, at start and end, and by a heartbeat in between."""
+    """Thread-safe; no method raises for what the writer meets. `writer` has `write(document)`; None keeps the state in memory.
 
-    def __init__(self, writer=None, clock=time.time, monotonic=time.monotonic):
+    clock: seconds since the epoch, may go back. monotonic: seconds, for durations. Times given in are milliseconds of the caller's
+    own measure; one that is no finite number counts as unknown, one below zero as zero.
+    """
+
+    def __init__(self, writer=None, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic):
         self._writer, self._clock, self._monotonic = writer, clock, monotonic
-        self._lock = threading.RLock()
-        self._jobs: dict[str, _Job] = {}
-        self._workers: dict[int, _Worker] = {}
-        self._epochs: dict[int, _Epoch] = {}
-        self._next_epoch = 1
-        self._counters = {"total_completed": 0, "total_failed": 0, "completed_by_kind": {}, "failed_by_kind": {}}
-        self._ignored_ends = 0
-        self._limit = 0
-        self._last = monotonic()
-        self._began = self._last
-        self._state = "running"
+        self._lock = threading.Lock()           # of the state: never held while a file is written
+        self._writing = threading.Lock()        # what is written last is newest
+        self._state = State()
+        self._latest = monotonic()
+        self._began = self._now()
+        self._life = "running"
         self._stop = threading.Event()
         self._heartbeat: threading.Thread | None = None
         pid = os.getpid()
         self._identity = {"run_id": uuid.uuid4().hex, "pid": pid, "pid_start": process.start_time(pid),
                           "boot_id": process.boot_id(), "host": socket.gethostname(), "version": __version__}
 
-    def _now(self) -> float:
-        """Monotonic, also where the clock behind it is not."""
-        self._last = max(self._last, self._monotonic())
-        return self._last
+    def _now(self) -> Moment:
+        """The monotonic clock is held to its name, whatever stands behind it."""
+        self._latest = max(self._latest, self._monotonic())
+        return Moment(self._latest, self._clock())
 
     # ---- life of the process
     def start(self) -> None:
-        """First write; begin the heartbeat."""
+        """First write; the heartbeat begins."""
         self._write()
-        if self._writer is not None:
-            self._heartbeat = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        if self._writer is not None and self._heartbeat is None:
+            self._heartbeat = threading.Thread(target=self._beat, name="status-heartbeat", daemon=True)
             self._heartbeat.start()
 
     def _beat(self) -> None:
@@ -106,188 +62,119 @@ class Tracker:
             self._write()
 
     def close(self, state: str = "ended") -> None:
-        """Last write; further changes are kept but no longer written by a heartbeat."""
+        """Last write, with the process's state as given; the heartbeat ends. May be called again."""
         self._stop.set()
         with self._lock:
-            self._state = state
-            self._write()
+            self._life = state
+        self._write()
 
     def _write(self) -> None:
         if self._writer is not None:
-            with self._lock:
-                self._writer.write(self.document())
+            with self._writing:
+                self._writer.write(self.snapshot())
 
-    # ---- what the engine reports
-    def add_workers(self, workers) -> None:
-        """workers: [(worker_id, gpu_ordinal)]."""
+    # ---- what is there
+    def add_workers(self, workers: list[tuple[int, int]]) -> None:
+        """workers: (worker_id, gpu_ordinal). Those that are known stay as they are."""
         with self._lock:
+            now = self._now()
             for number, ordinal in workers:
-                self._workers.setdefault(number, _Worker(ordinal, idle_since=self._now()))
+                self._state.workers.setdefault(int(number), Worker(int(ordinal), now))
 
     def set_limits(self, max_concurrent: int) -> None:
         """Partitions that may be synthesised at once."""
         with self._lock:
-            self._limit = max_concurrent
+            self._state.limit = int(max_concurrent)
 
+    # ---- jobs
     def job_started(self, job_id: str, proof_kind: str, partitions: list[int]) -> None:
-        """A job whose partitions are pending now. A finished job of the same id is replaced."""
+        """A job whose partitions are pending now. It replaces one of the same id."""
         with self._lock:
-            now = self._now()
-            self._jobs.pop(job_id, None)
-            self._jobs[job_id] = _Job(proof_kind, now, self._clock(), {k: _Partition(since=now) for k in partitions}, now)
-            finished = [name for name, job in self._jobs.items() if job.finished is not None]
-            for name in finished[:max(0, len(finished) - KEEP_FINISHED)]:
-                del self._jobs[name]
-            self._write()
+            self._state.job_started(job_id, proof_kind, [int(k) for k in partitions], self._now())
+        self._write()
 
-    def job_finished(self, job_id: str, ok: bool, error: str | None = None) -> None:
-        """Counts once a job; later calls change nothing."""
+    def job_finished(self, job_id: str, ok: bool, error: str | None = None, code: str | None = None, exit: int | None = None) -> None:
+        """Counted once; a later call changes nothing. A failure becomes `last_error`: `code` a word, `exit` the exit code."""
         with self._lock:
-            job = self._jobs.get(job_id)
-            if job is None or job.finished is not None:
-                return
-            job.finished, job.ok, job.error, job.waiting_for = self._now(), ok, error, None
-            total, by_kind = ("total_completed", "completed_by_kind") if ok else ("total_failed", "failed_by_kind")
-            self._counters[total] += 1
-            self._counters[by_kind][job.kind] = self._counters[by_kind].get(job.kind, 0) + 1
-            self._write()
-
-    def _partition(self, job_id: str, index: int) -> _Partition | None:
-        job = self._jobs.get(job_id)
-        return None if job is None else job.partitions.get(index)
-
-    def _enter(self, job_id: str, index: int, state: str) -> _Partition | None:
-        """Put a partition into a state, unless it is done or unknown."""
-        part = self._partition(job_id, index)
-        if part is None or part.state == "done":
-            return None
-        part.state = state
-        part.since = self._jobs[job_id].progress_at = self._now()
-        return part
-
-    def partition_synthesis_start(self, job_id: str, index: int) -> None:
-        with self._lock:
-            part = self._enter(job_id, index, "synthesizing")
-            if part is not None:
-                part.synth_started = part.since
-            self._write()
-
-    def partition_synthesis_end(self, job_id: str, index: int, ok: bool, ms: float | None) -> None:
-        with self._lock:
-            part = self._enter(job_id, index, "synth_done" if ok else "failed")
-            if part is not None:
-                part.synth_ms = ms
-            self._write()
-
-    def partition_gpu_start(self, job_id: str, partition: int | None, worker: int, partitions: list[int] | None = None) -> int:
-        """Open an epoch. `partition` None: one piece of work for all of `partitions`."""
-        with self._lock:
-            number, now = self._next_epoch, self._now()
-            self._next_epoch += 1
-            indices = [partition] if partition is not None else list(partitions or [])
-            epoch = _Epoch(number, job_id, partition, indices, worker, now)
-            self._epochs[number] = epoch
-            self._workers.setdefault(worker, _Worker(0)).open[number] = epoch
-            for index in indices:
-                part = self._partition(job_id, index)
-                if part is not None:
-                    part.epoch = number
-                    if self._enter(job_id, index, "gpu") is not None:
-                        part.gpu_started, part.gpu_ms, part.error = now, None, None
-            self._write()
-            return number
-
-    def partition_gpu_end(self, epoch: int, outcome: str, gpu_ms: float | None = None) -> None:
-        """Close an epoch: done, failed, or retry (it will be assigned again). gpu_ms: device work, measured by the caller."""
-        assert outcome in OUTCOMES, outcome
-        with self._lock:
-            record = self._epochs.pop(epoch, None)
-            if record is None:
-                self._ignored_ends += 1
-                self._write()
-                return
-            worker, now = self._workers[record.worker], self._now()
-            del worker.open[epoch]
-            if not worker.open:
-                worker.idle_since = now
-            for index in record.partitions:
-                part = self._partition(record.job, index)
-                if part is None or part.epoch != epoch:
-                    continue        # a newer attempt has begun
-                if self._enter(record.job, index, {"retry": "synth_done"}.get(outcome, outcome)) is not None:
-                    part.gpu_ms = max(gpu_ms if gpu_ms is not None else (now - record.started) * 1e3, 0.0)
-            self._write()
-
-    def partition_failed(self, job_id: str, index: int, error: str) -> None:
-        with self._lock:
-            part = self._enter(job_id, index, "failed")
-            if part is not None:
-                part.error = error
-            self._write()
+            self._state.job_finished(job_id, bool(ok), _text(error), code, exit, self._now())
+        self._write()
 
     def waiting(self, job_id: str, waiting_for: dict | None) -> None:
-        """What a job waits for: {kind, need, have}."""
+        """What a job waits for: {kind, need, have}; None when it no longer does. The next write shows it."""
         with self._lock:
-            if job_id in self._jobs:
-                self._jobs[job_id].waiting_for = waiting_for
+            self._state.waiting(job_id, _plain(waiting_for), self._now())
+
+    def progress(self, job_id: str) -> None:
+        """The job got on. The next write shows it."""
+        with self._lock:
+            self._state.progress(job_id, self._now())
+
+    # ---- partitions
+    def partition_synthesis_start(self, job_id: str, index: int) -> None:
+        """Ignored and counted for a partition that is on a device or done."""
+        with self._lock:
+            self._state.synthesis_start(job_id, index, self._now())
+        self._write()
+
+    def partition_synthesis_end(self, job_id: str, index: int, ok: bool, ms: float | None) -> None:
+        """ms None: the time since its start. Ignored and counted for a partition that is neither pending nor being synthesised."""
+        with self._lock:
+            self._state.synthesis_end(job_id, index, ok, _number(ms), self._now())
+        self._write()
+
+    def partition_gpu_start(self, job_id: str, partition: int | None, worker_id: int, partitions: list[int] | None = None) -> int:
+        """Open an epoch, and give its number. partition None: `partitions` (None: all of the job) as one piece of work.
+
+        The job, the partition and the worker need not be known.
+        """
+        with self._lock:
+            epoch = self._state.open_epoch(job_id, None if partition is None else int(partition), int(worker_id),
+                                           None if partitions is None else [int(k) for k in partitions], self._now())
+        self._write()
+        return epoch
+
+    def partition_gpu_end(self, epoch: int, outcome: str, gpu_ms: float | None = None) -> None:
+        """Close an epoch: done, failed, or retry (to be assigned again). gpu_ms: device work; None: the time since its start.
+
+        Raises ValueError for another outcome.
+        """
+        with self._lock:
+            self._state.close_epoch(epoch, outcome, _number(gpu_ms), self._now())
+        self._write()
+
+    def partition_failed(self, job_id: str, index: int, error: str) -> None:
+        """Fail a partition, with the reason that is shown; one that is done stays so. It closes no epoch."""
+        with self._lock:
+            self._state.partition_failed(job_id, index, _text(error), self._now())
+        self._write()
 
     # ---- what is shown
     def snapshot(self) -> dict:
-        """The state as upstream's `/status` names it, with what we add."""
+        """The document of this process, of plain values that the caller owns: see `schema.DOCUMENT`."""
         with self._lock:
             now = self._now()
-            secs = lambda t: round(max(now - t, 0.0), 3)
-            pipelines = []
-            for name, job in self._jobs.items():
-                parts = [{"index": k, "state": p.state, "synth_ms": p.synth_ms if p.state != "synthesizing" else
-                          round((now - p.synth_started) * 1e3, 1),
-                          "gpu_ms": round((now - p.gpu_started) * 1e3, 1) if p.state == "gpu" else p.gpu_ms,
-                          "since_secs_ago": secs(p.since), "error": p.error} for k, p in job.partitions.items()]
-                pipelines.append({
-                    "job_id": name, "proof_kind": job.kind, "started_secs_ago": secs(job.started),
-                    "total_partitions": len(parts), "partitions_done": sum(p["state"] == "done" for p in parts),
-                    "partitions": parts, "started_at_unix": round(job.started_at, 3),
-                    "last_progress_secs_ago": secs(job.progress_at), "waiting_for": job.waiting_for,
-                    "finished": job.finished is not None, "ok": job.ok, "error": job.error})
-            workers = []
-            for number, worker in sorted(self._workers.items()):
-                newest = worker.open[max(worker.open)] if worker.open else None
-                workers.append({
-                    "worker_id": number, "gpu_ordinal": worker.ordinal, "state": "proving" if newest else "idle",
-                    "current_job": newest.job if newest else None,
-                    "current_partition": newest.partition if newest else None,
-                    "current_partitions": newest.partitions if newest else [],
-                    "busy_secs": secs(newest.started) if newest else None,
-                    "idle_secs": None if newest else secs(worker.idle_since),
-                    "epoch": newest.number if newest else None, "open_epochs": sorted(worker.open)})
-            active = sum(p["state"] == "synthesizing" for j in pipelines for p in j["partitions"])
-            queued = sum(p["state"] in ("pending", "synth_done") for j in pipelines if not j["finished"] for p in j["partitions"])
-            return {
-                "uptime_secs": secs(self._began), "memory": _memory(),
-                "synthesis": {"max_concurrent": self._limit, "active": active},
-                "pipelines": pipelines, "gpu_workers": workers, "allocations": {"srs": [], "pce": []},
-                "counters": {**{k: dict(v) if isinstance(v, dict) else v for k, v in self._counters.items()},
-                             "queue_depth": queued, "ignored_ends": self._ignored_ends}}
-
-    def document(self) -> dict:
-        """What is written to the file."""
-        with self._lock:
-            return {"schema_version": SCHEMA_VERSION, "state": self._state, **self._identity,
-                    "written_at_unix": round(self._clock(), 3), "heartbeat_seconds": HEARTBEAT_SECONDS,
-                    "last_epoch": self._next_epoch - 1, **self.snapshot()}
+            return {**snapshot(self._state, self._began, now),
+                    "schema_version": SCHEMA_VERSION, "state": self._life, **self._identity,
+                    "written_at": rfc3339(now.wall), "written_at_unix": round(now.wall, 3),
+                    "written_at_boottime": process.boot_time(), "heartbeat_seconds": HEARTBEAT_SECONDS}
 
 
-def _memory() -> dict:
-    """Of the system, in bytes."""
-    found = {}
-    try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                name, value = line.split(":")
-                if name in ("MemTotal", "MemAvailable"):
-                    found[name] = int(value.split()[0]) << 10
-    except (OSError, ValueError):
-        pass
-    total, available = found.get("MemTotal"), found.get("MemAvailable")
-    used = None if None in (total, available) else total - available
-    return {"total_bytes": total, "used_bytes": used, "available_bytes": available}
+def _number(ms: float | None) -> float | None:
+    return None if ms is None or not math.isfinite(ms) else max(float(ms), 0.0)
+
+
+def _text(error: str | None) -> str | None:
+    return None if error is None else str(error)[:LONGEST]
+
+
+def _plain(waiting_for: dict | None) -> dict | None:
+    """A copy that JSON can hold: kind, need, have, then whatever else."""
+    def value(v):
+        if isinstance(v, bool) or v is None:
+            return v
+        if isinstance(v, (int, float)):
+            return v if math.isfinite(v) else None
+        return str(v)[:LONGEST]
+
+    return None if waiting_for is None else {"kind": None, "need": None, "have": None,
+                                             **{str(k): value(v) for k, v in waiting_for.items()}}

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -12,66 +14,118 @@ from . import process
 
 ENDED_SECONDS = 600         # files of processes that ended by themselves are removed after
 DEAD_SECONDS = 3600         # files of processes that died
+LARGEST = 64 << 20          # bytes of a file that is read
+STATUS_NAME = re.compile(r"status-([0-9]{1,10})\.json")
+_TEMPORARY_NAME = re.compile(r"\.status-([0-9]{1,10})-.*\.tmp")
 
 
-def status_folder(option: str | None = None) -> Path:
-    """--status-dir > CUZK_STATUS_DIR > $XDG_RUNTIME_DIR/cuzk > ${XDG_STATE_HOME:-~/.local/state}/cuzk."""
-    if option:
-        return Path(option)
-    if os.environ.get("CUZK_STATUS_DIR"):
-        return Path(os.environ["CUZK_STATUS_DIR"])
-    if os.environ.get("XDG_RUNTIME_DIR"):
-        return Path(os.environ["XDG_RUNTIME_DIR"]) / "cuzk"
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "cuzk"
+def status_folder(option: str | os.PathLike | None = None) -> Path:
+    """option > CUZK_STATUS_DIR > $XDG_RUNTIME_DIR/cuzk > ${XDG_STATE_HOME:-~/.local/state}/cuzk; empty counts as not given."""
+    given = option or os.environ.get("CUZK_STATUS_DIR")
+    if given:
+        return Path(given)
+    parent = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("XDG_STATE_HOME")
+    return (Path(parent) if parent else Path(os.path.expanduser("~")) / ".local" / "state") / "cuzk"
 
 
 class Writer:
-    """Writes `status-<pid>.json`: temporary file, fsync, rename. A folder that cannot be written gives one warning; the prover
-    goes on."""
+    """Writes `status-<pid>.json` with the permissions `mode`: temporary file, fsync, rename.
 
-    def __init__(self, folder: Path, mode: int = 0o600, fsync: bool = True, warn: Callable[[str], None] = lambda text: None):
-        self.folder, self.path = Path(folder), Path(folder) / f"status-{os.getpid()}.json"
+    What cannot be written is given to `warn` once, and tried again at the next write: no method raises OSError. For one thread at a
+    time. fsync=False is for tests.
+    """
+
+    def __init__(self, folder: str | os.PathLike, mode: int = 0o600, fsync: bool = True,
+                 warn: Callable[[str], None] = lambda text: None):
+        self.folder, self._pid = Path(folder), os.getpid()
+        self.path = self.folder / f"status-{self._pid}.json"
         self._mode, self._fsync, self._warn, self._warned = mode, fsync, warn, False
         try:
-            self.folder.mkdir(mode=0o700 if not mode & 0o077 else 0o755, parents=True, exist_ok=True)
-            remove_stale(self.folder)
+            self._make_folder()
+            remove_old(self.folder)
         except OSError as error:
             self._failed(error)
 
     def write(self, document: dict) -> None:
-        """Replace the file as a whole."""
-        temporary = None
+        """Replace the file as a whole. Raises ValueError or TypeError for what JSON cannot hold."""
+        data = (json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n").encode("ascii")
         try:
-            fd, temporary = tempfile.mkstemp(prefix=".status-", suffix=".tmp", dir=self.folder)
-            with os.fdopen(fd, "w") as file:
+            try:
+                self._replace(data)
+            except FileNotFoundError:       # the folder was removed meanwhile
+                self._make_folder()
+                self._replace(data)
+        except OSError as error:
+            self._failed(error)
+
+    def _make_folder(self) -> None:
+        self.folder.mkdir(mode=0o700 if not self._mode & 0o077 else 0o755, parents=True, exist_ok=True)
+
+    def _replace(self, data: bytes) -> None:
+        fd, temporary = tempfile.mkstemp(prefix=f".status-{self._pid}-", suffix=".tmp", dir=self.folder)
+        try:
+            with os.fdopen(fd, "wb") as file:
                 os.fchmod(file.fileno(), self._mode)
-                json.dump(document, file, allow_nan=False)
-                file.write("\n")
+                file.write(data)
                 file.flush()
                 if self._fsync:
                     os.fsync(file.fileno())
             os.rename(temporary, self.path)
-        except OSError as error:
-            self._failed(error)
-            if temporary is not None:
-                try:
-                    os.unlink(temporary)
-                except OSError:
-                    pass
+        except OSError:
+            try:
+                os.unlink(temporary)
+            except OSError:
+                pass
+            raise
 
     def _failed(self, error: OSError) -> None:
         if not self._warned:
             self._warned = True
-            self._warn(f"{self.folder}: the status cannot be written: {error.strerror}; proving goes on")
+            self._warn(f"{self.folder}: the status cannot be written: {error.strerror or error}; proving goes on")
 
 
-def remove_stale(folder: Path) -> None:
-    """Remove files of processes that ended more than 10 minutes or died more than an hour ago."""
-    for path in folder.glob("status-*.json"):
-        try:
-            document, age = json.loads(path.read_text()), time.time() - path.stat().st_mtime
-            gone = not process.alive(document["pid"], document["pid_start"], document["boot_id"])
-            if age > DEAD_SECONDS and gone or age > ENDED_SECONDS and document["state"] == "ended" and gone:
-                path.unlink()
-        except (OSError, ValueError, KeyError, TypeError):
+def read_whole(path: str | os.PathLike) -> bytes:
+    """A plain file of bounded size. Raises OSError; never waits for a writer of a pipe."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(0, "no plain file")
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(0, f"longer than {LARGEST} bytes")
+    return data
+
+
+def remove_old(folder: Path, now: float | None = None) -> None:
+    """Remove the files of processes that ended more than 10 minutes ago or died more than an hour ago, and what they left half."""
+    now = time.time() if now is None else now
+    for name in os.listdir(folder):
+        match = STATUS_NAME.fullmatch(name) or _TEMPORARY_NAME.fullmatch(name)
+        if match is None:
             continue
+        path = folder / name
+        try:
+            age = now - path.stat().st_mtime
+            if age > ENDED_SECONDS and not _alive(path, int(match[1])) and (age > DEAD_SECONDS or _ended(path)):
+                path.unlink()
+        except OSError:
+            continue                # another writer was faster, or it is not ours
+
+
+def _document(path: Path) -> dict:
+    """What a file holds, {} for what is no status document."""
+    try:
+        document = json.loads(read_whole(path))
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _alive(path: Path, pid: int) -> bool:
+    document = _document(path)
+    started, boot = document.get("pid_start"), document.get("boot_id")
+    return process.alive(pid, started if isinstance(started, int) else None, boot if isinstance(boot, str) else None)
+
+
+def _ended(path: Path) -> bool:
+    return _document(path).get("state") == "ended"

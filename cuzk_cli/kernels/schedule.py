@@ -9,6 +9,7 @@ from .accumulate import BLOCK, LANES, ROWS, TABLE, TILES
 from .field import R_ORDER
 
 CHAIN = 32          # entries of a lane, unless buckets are larger or that would make too many lanes
+LONGEST = 1024      # of a mean bucket; a single huge one is cut all the same
 SPARE = TABLE - 64 * 1024       # lanes beyond one for each bucket of a group
 
 u64 = np.uint64
@@ -87,9 +88,11 @@ class Plan(NamedTuple):
 
 
 def plan(entries: np.ndarray, start: np.ndarray, count: np.ndarray, dummy: int) -> Plan:
-    """Chains of `CHAIN` entries or thrice the mean, longest first, as lanes. At most 64 k buckets; dummy: the last row."""
+    """Chains of `CHAIN` entries or thrice the mean bucket, longest first, as lanes. At most 64 k buckets; dummy: the last row."""
     longest, total = CHAIN, int(count.sum())
-    while total > longest * SPARE or 3 * total > longest * int(np.count_nonzero(count)):
+    while longest < LONGEST and 3 * total > longest * int(np.count_nonzero(count)):
+        longest *= 2
+    while total > longest * SPARE:
         longest *= 2
     chains = -(-count // longest)
     if count.max(initial=0) > longest:

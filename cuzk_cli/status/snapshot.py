@@ -41,7 +41,7 @@ def snapshot(state: State, began: Moment, now: Moment) -> dict:
             "queue_depth": sum(p.state in ("pending", "synth_done") for j in running for p in j.partitions.values()),
             "seconds_by_kind": {kind: round(seconds, 3) for kind, seconds in tally.seconds_by_kind.items()},
             "jobs_started": tally.started, "jobs_running": len(running), "jobs_replaced": tally.replaced,
-            "epochs_opened": state.last_epoch, "epochs_open": len(state.epochs),
+            "epochs_opened": tally.opened, "epochs_open": len(state.epochs),
             **{f"epochs_{outcome}": tally.outcomes[outcome] for outcome in OUTCOMES},
             "ignored_ends": tally.ignored_ends, "ignored_events": tally.ignored_events},
         "last_epoch": state.last_epoch,
@@ -56,7 +56,7 @@ def _job(job: Job, now: Moment) -> dict:
         "partitions_done": sum(p.state == "done" for p in parts.values()),
         "partitions": [_partition(index, part, now) for index, part in parts.items()],
         "stage": job.stage, "attempt": max((p.attempts for p in parts.values()), default=0),
-        "waiting_for": job.waiting_for, "since": rfc3339(job.since.wall), "since_secs_ago": _secs(job.since, now),
+        "waiting_for": job.waiting_for and dict(job.waiting_for), "since": rfc3339(job.since.wall), "since_secs_ago": _secs(job.since, now),
         "started_at": rfc3339(job.started.wall), "last_progress_at": rfc3339(job.progress.wall),
         "last_progress_secs_ago": _secs(job.progress, now),
         "finished": job.finished is not None, "ok": job.ok, "error": job.error}

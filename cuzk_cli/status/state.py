@@ -11,12 +11,14 @@ attempt; done is final, failed is never shown as done; an end for an unknown or 
 """
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 PARTITION_STATES = ("pending", "synthesizing", "synth_done", "gpu", "done", "failed")
 OUTCOMES = {"done": "done", "failed": "failed", "retry": "synth_done"}      # of an epoch -> state of its partitions
 KEEP_FINISHED = 32          # jobs that stay visible after their end
+_NUMBERS = itertools.count(1)       # of the process: an end that outlives its tracker finds no epoch of another under its number
 
 
 class Moment(NamedTuple):
@@ -100,6 +102,7 @@ class Tally:
     completed_by_kind: dict = field(default_factory=dict)
     failed_by_kind: dict = field(default_factory=dict)
     seconds_by_kind: dict = field(default_factory=dict)     # of completed jobs
+    opened: int = 0
     outcomes: dict = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     ignored_ends: int = 0                                   # of unknown or closed epochs
     ignored_events: int = 0                                 # of unknown partitions, or out of order
@@ -112,7 +115,7 @@ class State:
         self.jobs: dict[str, Job] = {}
         self.workers: dict[int, Worker] = {}
         self.epochs: dict[int, Epoch] = {}      # open ones
-        self.last_epoch = 0
+        self.last_epoch = 0                     # the newest, 0 before the first
         self.limit = 0
         self.tally = Tally()
         self.last_error: dict | None = None
@@ -210,7 +213,8 @@ class State:
     # ---- epochs
     def open_epoch(self, job_id: str, partition: int | None, worker_id: int, partitions: list[int] | None, now: Moment) -> int:
         """A new epoch for any job, known or not."""
-        self.last_epoch = number = self.last_epoch + 1
+        self.last_epoch = number = next(_NUMBERS)
+        self.tally.opened += 1
         job = self.jobs.get(job_id)
         if partition is not None:
             partitions = [partition]

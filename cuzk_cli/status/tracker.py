@@ -5,7 +5,6 @@ writes in between, so that a reader can tell a process that hangs from one that 
 """
 from __future__ import annotations
 
-import math
 import os
 import socket
 import threading
@@ -27,7 +26,7 @@ class Tracker:
     """Thread-safe; no method raises for what the writer meets. `writer` has `write(document)`; None keeps the state in memory.
 
     clock: seconds since the epoch, may go back. monotonic: seconds, for durations. Times given in are milliseconds of the caller's
-    own measure; one that is no finite number counts as unknown, one below zero as zero.
+    own measure; one that is no finite number, or 2^53 and more, counts as unknown, one below zero as zero.
     """
 
     def __init__(self, writer=None, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic):
@@ -160,7 +159,12 @@ class Tracker:
 
 
 def _number(ms: float | None) -> float | None:
-    return None if ms is None or not math.isfinite(ms) else max(float(ms), 0.0)
+    return max(float(ms), 0.0) if ms is not None and _shown(ms) else None
+
+
+def _shown(number: int | float) -> bool:
+    """A number that JSON's readers get as it is."""
+    return abs(number) < 2**53      # false for NaN and infinities
 
 
 def _text(error: str | None) -> str | None:
@@ -173,7 +177,7 @@ def _plain(waiting_for: dict | None) -> dict | None:
         if isinstance(v, bool) or v is None:
             return v
         if isinstance(v, (int, float)):
-            return v if math.isfinite(v) else None
+            return v if _shown(v) else None
         return str(v)[:LONGEST]
 
     return None if waiting_for is None else {"kind": None, "need": None, "have": None,

@@ -80,8 +80,23 @@ def run() -> None:
 
     try:
         app()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except KeyboardInterrupt:
-        sys.exit(int(Exit.SIGINT))
+        code = int(Exit.SIGINT)
     except Exception as error:      # the last resort: never a traceback on a user's terminal
         internal_error(error)
-        sys.exit(int(Exit.INTERNAL))
+        code = int(Exit.INTERNAL)
+    leave(code)
+
+
+def leave(code: int) -> None:
+    """End the process without waiting for threads that still compile: everything of ours is written by now."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            pass
+    os._exit(code)

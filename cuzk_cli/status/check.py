@@ -5,12 +5,13 @@ CODES = {"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}
 
 
 def check(answer: dict, warning: float, critical: float, absent: str = "unknown") -> tuple[str, int]:
-    """(line, code). Thresholds are ages in seconds; `absent`: ok, warning, critical or unknown when no process is there.
+    """(line, code). Thresholds are ages in seconds; `absent`: ok, warning, critical or unknown for no process.
 
     stale is a warning at least, dead is critical, unreadable unknown. Thresholds that make no sense are unknown.
     """
     if not 0 <= warning <= critical or absent.upper() not in CODES:
-        return "CUZK UNKNOWN - expected 0 <= warning <= critical, and absent one of ok, warning, critical, unknown", CODES["UNKNOWN"]
+        text = "expected 0 <= warning <= critical, and absent one of ok, warning, critical, unknown"
+        return f"CUZK UNKNOWN - {text}", CODES["UNKNOWN"]
     state, age = answer["state"], answer["age_seconds"]
     if state == "absent":
         word = absent.upper()

@@ -13,14 +13,16 @@ def prometheus(answer: dict) -> str:
     metrics = [
         ("cuzk_proofs_completed_total", "counter", "Proofs completed.", [("", {}, counters["total_completed"])]),
         ("cuzk_proofs_failed_total", "counter", "Proofs failed.", [("", {}, counters["total_failed"])]),
-        ("cuzk_proofs_completed", "counter", "Proofs completed, by kind.", [("", {"proof_kind": k}, v) for k, v in by_kind.items()]),
+        ("cuzk_proofs_completed", "counter", "Proofs completed, by kind.",
+         [("", {"proof_kind": k}, v) for k, v in by_kind.items()]),
         ("cuzk_proofs_failed", "counter", "Proofs failed, by kind.",
          [("", {"proof_kind": k}, v) for k, v in counters["failed_by_kind"].items()]),
         ("cuzk_proof_duration_seconds", "summary", "From a job's start to its completed proof.",
          [sample for k, seconds in counters["seconds_by_kind"].items() for sample in
           (("_count", {"proof_kind": k}, by_kind.get(k, 0)), ("_sum", {"proof_kind": k}, seconds))]),
         ("cuzk_uptime_seconds", "gauge", "Of the process that runs longest.", [("", {}, answer["uptime_secs"])]),
-        ("cuzk_queue_depth", "gauge", "Partitions that wait for synthesis or a device.", [("", {}, counters["queue_depth"])]),
+        ("cuzk_queue_depth", "gauge", "Partitions that wait for synthesis or a device.",
+         [("", {}, counters["queue_depth"])]),
         ("cuzk_running_jobs", "gauge", "Jobs not yet finished.", [("", {}, len(running))]),
         ("cuzk_gpu_workers", "gauge", "Device workers.", [("", {}, len(workers))]),
         ("cuzk_gpu_workers_proving", "gauge", "Device workers that have work open.",

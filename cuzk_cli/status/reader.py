@@ -1,8 +1,8 @@
-"""Read the status files of all processes into one answer. The reader decides what is fresh, and raises for nothing that it finds.
+"""Read the status files of all processes into one answer. The reader decides what is fresh; it never raises.
 
-fresh: written lately by a process that lives. stale: it lives, but has not written for `stale_after`: it hangs. dead: it is gone
-without having said so, or its machine was started again. ended: it said so; shown for ten minutes, counted in neither `ok` nor
-`state`. unreadable: there is a file, but no document. absent: nothing that counts.
+fresh: written lately by a process that lives. stale: it lives, but has not written for `stale_after`: it hangs. dead:
+it is gone without having said so, or its machine was started again. ended: it said so; shown for ten minutes, counted
+in neither `ok` nor `state`. unreadable: there is a file, but no document. absent: nothing that counts.
 """
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class _File(NamedTuple):
     reason: str | None
 
 
-def read_status(option: str | os.PathLike | None = None, pid: int | None = None, stale_after: float = STALE_AFTER) -> dict:
+def read_status(option: str | os.PathLike | None = None, pid: int | None = None,
+                stale_after: float = STALE_AFTER) -> dict:
     """One object over all processes, or of one: see `schema.ANSWER`. option: folder, as in `status_folder`."""
     folder, now = status_folder(option), time.time()
     files, reason = _files(folder, pid, now, stale_after)
@@ -62,7 +63,8 @@ def _files(folder: Path, pid: int | None, now: float, stale_after: float) -> tup
     except (OSError, ValueError) as error:
         return [], f"{folder}: {getattr(error, 'strerror', None) or error}"
     pids = sorted(int(match[1]) for match in map(STATUS_NAME.fullmatch, names) if match)
-    files = [_file(folder / f"status-{number}.json", number, now, stale_after) for number in pids if pid in (None, number)]
+    files = [_file(folder / f"status-{number}.json", number, now, stale_after)
+             for number in pids if pid in (None, number)]
     return [file for file in files if file is not None], None
 
 
@@ -106,7 +108,8 @@ def _load(path: Path) -> tuple[dict | None, str | None]:
 
 
 def _judge(document: dict, now: float, stale_after: float) -> tuple[str, float, str | None]:
-    """(state, age, reason). The age is the greater one of two clocks: the wall clock may have gone back, seconds since boot cannot."""
+    """(state, age, reason). The age is the greater of two: the wall clock may go back, seconds since boot cannot.
+    """
     who, age, reason = f"pid {document['pid']}", now - document["written_at_unix"], None
     if age < -1.0:
         reason = f"{who}: written {-age:.0f} s in the future: the clock went back"
@@ -137,7 +140,8 @@ def _empty() -> dict:
 def _process(file: _File) -> dict:
     document = file.document or {"pid": file.pid}
     return {**{key: document.get(key) for key in ("run_id", "pid", "pid_start", "boot_id")}, "state": file.state,
-            "age_seconds": None if file.age is None else round(file.age, 3), "written_at_unix": document.get("written_at_unix"),
+            "age_seconds": None if file.age is None else round(file.age, 3),
+            "written_at_unix": document.get("written_at_unix"),
             "host": document.get("host"), "version": document.get("version"), "status_file": str(file.path),
             "reason": file.reason}
 
@@ -154,7 +158,7 @@ def _merged(files: list[_File]) -> dict:
 
 
 def _merge(answer: dict, document: dict, state: str) -> None:
-    """Add one process. One that is gone works on nothing: its workers are left out, its unfinished work shows as failed."""
+    """Add one process. One that is gone works on nothing: its workers are left out, its unfinished work has failed."""
     owner = {"pid": document["pid"], "run_id": document["run_id"]}
     gone = state in _GONE
     counters, more = answer["counters"], document["counters"]
@@ -191,7 +195,8 @@ def _interrupted(job: dict, state: str) -> dict:
     why = f"the process {'died' if state == 'dead' else 'ended'} first"
     partitions = [part if part["state"] in ("done", "failed") else {**part, "state": "failed", "error": why}
                   for part in job["partitions"]]
-    return {**job, "partitions": partitions, "stage": "failed", "waiting_for": None, "finished": True, "ok": False, "error": why}
+    return {**job, "partitions": partitions, "stage": "failed", "waiting_for": None, "finished": True, "ok": False,
+            "error": why}
 
 
 def _job(pipeline: dict) -> dict:

@@ -1,7 +1,7 @@
 """JSON Schema (draft 2020-12) of what is written to a status file and of the reader's answer, and a check against it.
 
-Keys are only ever added, so that objects may have more than is listed. The check covers the words used here and no others, with
-the standard library alone; it also refuses numbers that are not finite or not exact in a double.
+Keys are only ever added, so that objects may have more than is listed. The check covers the words used here and no
+others, with the standard library alone; it also refuses numbers that are not finite or not exact in a double.
 """
 from __future__ import annotations
 
@@ -40,23 +40,27 @@ _PARTITION = _object({
     "epoch_ms": _null(_SECS), "attempts": _COUNT, "epoch": _null(_COUNT), "since": _TEXT, "since_secs_ago": _SECS,
     "error": _null(_TEXT)})
 _PIPELINE = {
-    "job_id": _TEXT, "proof_kind": _TEXT, "started_secs_ago": _SECS, "total_partitions": _COUNT, "partitions_done": _COUNT,
-    "partitions": _list(_PARTITION),
+    "job_id": _TEXT, "proof_kind": _TEXT, "started_secs_ago": _SECS, "total_partitions": _COUNT,
+    "partitions_done": _COUNT, "partitions": _list(_PARTITION),
     "stage": {"type": "string", "enum": ["queued", "synthesis", "gpu", "done", "failed"]}, "attempt": _COUNT,
     "waiting_for": {"type": ["object", "null"]}, "since": _TEXT, "since_secs_ago": _SECS, "started_at": _TEXT,
-    "last_progress_at": _TEXT, "last_progress_secs_ago": _SECS, "finished": _FLAG, "ok": _null(_FLAG), "error": _null(_TEXT)}
+    "last_progress_at": _TEXT, "last_progress_secs_ago": _SECS, "finished": _FLAG, "ok": _null(_FLAG),
+    "error": _null(_TEXT)}
 _WORKER = {
     "worker_id": _COUNT, "gpu_ordinal": _COUNT, "state": {"type": "string", "enum": ["idle", "proving"]},
-    "current_job": _null(_TEXT), "current_partition": _null(_COUNT), "busy_secs": _null(_SECS), "idle_secs": _null(_SECS),
-    "epoch": _null(_COUNT), "open_epochs": _list(_COUNT), "current_partitions": _list(_COUNT)}
+    "current_job": _null(_TEXT), "current_partition": _null(_COUNT), "busy_secs": _null(_SECS),
+    "idle_secs": _null(_SECS), "epoch": _null(_COUNT), "open_epochs": _list(_COUNT),
+    "current_partitions": _list(_COUNT)}
 _ALLOCATIONS = _object({"srs": _list({"type": "object"}), "pce": _list({"type": "object"})})
 _COUNTERS = _object({
-    "total_completed": _COUNT, "total_failed": _COUNT, "completed_by_kind": _COUNT_BY_KIND, "failed_by_kind": _COUNT_BY_KIND,
-    "queue_depth": _COUNT, "seconds_by_kind": {"type": "object", "additionalProperties": _SECS},
-    "jobs_started": _COUNT, "jobs_running": _COUNT, "jobs_replaced": _COUNT, "epochs_opened": _COUNT, "epochs_open": _COUNT,
-    "epochs_done": _COUNT, "epochs_failed": _COUNT, "epochs_retry": _COUNT, "ignored_ends": _COUNT, "ignored_events": _COUNT})
-_ERROR = {"code": _null(_TEXT), "exit": _null(_COUNT), "stage": _TEXT, "job_id": _TEXT, "message": _null(_TEXT), "at": _TEXT,
-          "at_unix": _NUMBER}
+    "total_completed": _COUNT, "total_failed": _COUNT, "completed_by_kind": _COUNT_BY_KIND,
+    "failed_by_kind": _COUNT_BY_KIND, "queue_depth": _COUNT,
+    "seconds_by_kind": {"type": "object", "additionalProperties": _SECS},
+    "jobs_started": _COUNT, "jobs_running": _COUNT, "jobs_replaced": _COUNT, "epochs_opened": _COUNT,
+    "epochs_open": _COUNT, "epochs_done": _COUNT, "epochs_failed": _COUNT, "epochs_retry": _COUNT,
+    "ignored_ends": _COUNT, "ignored_events": _COUNT})
+_ERROR = {"code": _null(_TEXT), "exit": _null(_COUNT), "stage": _TEXT, "job_id": _TEXT, "message": _null(_TEXT),
+          "at": _TEXT, "at_unix": _NUMBER}
 _OWNER = {"pid": _COUNT, "run_id": _TEXT}
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
@@ -65,12 +69,14 @@ DOCUMENT = {**_DIALECT, "title": "status file of one process", **_object({
     "gpu_workers": _list(_object(_WORKER)), "allocations": _ALLOCATIONS, "counters": _COUNTERS,
     "last_epoch": _COUNT, "last_error": _null(_object(_ERROR)),
     "schema_version": _COUNT, "state": {"type": "string", "enum": ["running", "ended"]},
-    "run_id": _TEXT, "pid": _COUNT, "pid_start": _null(_COUNT), "boot_id": _null(_TEXT), "host": _TEXT, "version": _TEXT,
-    "written_at": _TEXT, "written_at_unix": _NUMBER, "written_at_boottime": _null(_NUMBER), "heartbeat_seconds": _SECS})}
+    "run_id": _TEXT, "pid": _COUNT, "pid_start": _null(_COUNT), "boot_id": _null(_TEXT), "host": _TEXT,
+    "version": _TEXT, "written_at": _TEXT, "written_at_unix": _NUMBER, "written_at_boottime": _null(_NUMBER),
+    "heartbeat_seconds": _SECS})}
 
 ANSWER = {**_DIALECT, "title": "cuzk status --json", **_object({
-    "uptime_secs": _SECS, "memory": _MEMORY, "synthesis": _SYNTHESIS, "pipelines": _list(_object({**_PIPELINE, **_OWNER})),
-    "gpu_workers": _list(_object({**_WORKER, **_OWNER})), "allocations": _ALLOCATIONS,
+    "uptime_secs": _SECS, "memory": _MEMORY, "synthesis": _SYNTHESIS,
+    "pipelines": _list(_object({**_PIPELINE, **_OWNER})), "gpu_workers": _list(_object({**_WORKER, **_OWNER})),
+    "allocations": _ALLOCATIONS,
     "counters": _object({**_COUNTERS["properties"], "completed_total": _COUNT, "failed_total": _COUNT}),
     "schema_version": {"type": "integer", "enum": [1]}, "ok": _FLAG,
     "state": {"type": "string", "enum": ["fresh", "stale", "dead", "absent", "unreadable"]}, "reasons": _list(_TEXT),
@@ -78,9 +84,9 @@ ANSWER = {**_DIALECT, "title": "cuzk status --json", **_object({
     "stale_after_seconds": _SECS, "status_folder": _TEXT,
     "processes": _list(_object({
         "run_id": _null(_TEXT), "pid": _null(_COUNT), "pid_start": _null(_COUNT), "boot_id": _null(_TEXT),
-        "state": {"type": "string", "enum": ["fresh", "stale", "dead", "ended", "unreadable"]}, "age_seconds": _null(_SECS),
-        "written_at_unix": _null(_NUMBER), "host": _null(_TEXT), "version": _null(_TEXT), "status_file": _TEXT,
-        "reason": _null(_TEXT)})),
+        "state": {"type": "string", "enum": ["fresh", "stale", "dead", "ended", "unreadable"]},
+        "age_seconds": _null(_SECS), "written_at_unix": _null(_NUMBER), "host": _null(_TEXT), "version": _null(_TEXT),
+        "status_file": _TEXT, "reason": _null(_TEXT)})),
     "jobs": _list(_object({
         "job_id": _TEXT, "proof_kind": _TEXT, "sector": _null(_TEXT), "stage": _TEXT, "attempt": _COUNT,
         "partitions_done": _COUNT, "partitions_total": _COUNT, "started_at": _TEXT, "last_progress_at": _TEXT,
@@ -89,7 +95,8 @@ ANSWER = {**_DIALECT, "title": "cuzk status --json", **_object({
                            "job_id": _null(_TEXT), "pid": _COUNT})),
     "last_error": _null(_object({**_ERROR, "pid": _COUNT}))})}
 
-_TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None), "integer": int, "number": (int, float)}
+_TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None), "integer": int,
+          "number": (int, float)}
 
 
 def mismatch(value, schema: dict, path: str = "") -> str | None:

@@ -1,4 +1,4 @@
-"""The state as a document: upstream's keys under upstream's names first, then ours. Unknown is null, arrays are arrays."""
+"""The state as a document: upstream's keys under their names first, then ours. Unknown is null, arrays are arrays."""
 from __future__ import annotations
 
 from datetime import datetime, timezone
@@ -16,20 +16,21 @@ def memory() -> dict:
     """Bytes of the system, and what this process holds."""
     total, available = process.system_memory()
     used = None if total is None or available is None else total - available
-    return {"total_bytes": total, "used_bytes": used, "available_bytes": available, "rss_bytes": process.resident_bytes()}
+    return {"total_bytes": total, "used_bytes": used, "available_bytes": available,
+            "rss_bytes": process.resident_bytes()}
 
 
 def snapshot(state: State, began: Moment, now: Moment) -> dict:
     """What `/status` of the engine that this project follows shows, with additions."""
     pipelines = [_job(job, now) for job in state.jobs.values()]
     running = [job for job in state.jobs.values() if job.finished is None]
+    synthesizing = sum(p.state == "synthesizing" for job in state.jobs.values() for p in job.partitions.values())
     tally = state.tally
     error = state.last_error
     return {
         "uptime_secs": _secs(began, now),
         "memory": memory(),
-        "synthesis": {"max_concurrent": state.limit,
-                      "active": sum(p.state == "synthesizing" for j in state.jobs.values() for p in j.partitions.values())},
+        "synthesis": {"max_concurrent": state.limit, "active": synthesizing},
         "pipelines": pipelines,
         "gpu_workers": [_worker(number, worker, now) for number, worker in sorted(state.workers.items())],
         "allocations": {"srs": [], "pce": []},
@@ -52,11 +53,12 @@ def snapshot(state: State, began: Moment, now: Moment) -> dict:
 def _job(job: Job, now: Moment) -> dict:
     parts = job.partitions
     return {
-        "job_id": job.id, "proof_kind": job.kind, "started_secs_ago": _secs(job.started, now), "total_partitions": len(parts),
-        "partitions_done": sum(p.state == "done" for p in parts.values()),
+        "job_id": job.id, "proof_kind": job.kind, "started_secs_ago": _secs(job.started, now),
+        "total_partitions": len(parts), "partitions_done": sum(p.state == "done" for p in parts.values()),
         "partitions": [_partition(index, part, now) for index, part in parts.items()],
         "stage": job.stage, "attempt": max((p.attempts for p in parts.values()), default=0),
-        "waiting_for": job.waiting_for and dict(job.waiting_for), "since": rfc3339(job.since.wall), "since_secs_ago": _secs(job.since, now),
+        "waiting_for": job.waiting_for and dict(job.waiting_for),
+        "since": rfc3339(job.since.wall), "since_secs_ago": _secs(job.since, now),
         "started_at": rfc3339(job.started.wall), "last_progress_at": rfc3339(job.progress.wall),
         "last_progress_secs_ago": _secs(job.progress, now),
         "finished": job.finished is not None, "ok": job.ok, "error": job.error}

@@ -1,9 +1,10 @@
 """The rules of jobs, partitions, workers and epochs; no locks, clocks or files.
 
-Every assignment of a partition to a worker opens an epoch: one increasing integer, never reused in a process. A worker holds the
-set of its open epochs, shows the newest, and is idle if and only if the set is empty. An end closes its own epoch and nothing
-else, so that work that ends late never makes a worker look idle that has begun another. A partition's state is that of its newest
-attempt; done is final, failed is never shown as done; an end for an unknown or closed epoch is counted and changes nothing.
+Every assignment of a partition to a worker opens an epoch: one increasing integer, never reused in a process. A worker
+holds the set of its open epochs, shows the newest, and is idle if and only if the set is empty. An end closes its own
+epoch and nothing else, so that work that ends late never makes a worker look idle that has begun another. A partition's
+state is that of its newest attempt; done is final, failed is never shown as done; an end for an unknown or closed epoch
+is counted and changes nothing.
 
     pending ─► synthesizing ─► synth_done ─► gpu ─► done
                      └─► failed      ▲ retry  │└─► failed        a failed partition may be tried again
@@ -18,7 +19,7 @@ from typing import NamedTuple
 PARTITION_STATES = ("pending", "synthesizing", "synth_done", "gpu", "done", "failed")
 OUTCOMES = {"done": "done", "failed": "failed", "retry": "synth_done"}      # of an epoch -> state of its partitions
 KEEP_FINISHED = 32          # jobs that stay visible after their end
-_NUMBERS = itertools.count(1)       # of the process: an end that outlives its tracker finds no epoch of another under its number
+_NUMBERS = itertools.count(1)       # of the process: an end that outlives its tracker finds no other's epoch
 
 
 class Moment(NamedTuple):
@@ -95,7 +96,10 @@ class Worker:
 
 @dataclass
 class Tally:
-    """Counters that only rise. Of jobs: started = completed + failed + replaced + running. Of epochs: opened = sum of outcomes + open."""
+    """Counters that only rise.
+
+    Of jobs: started = completed + failed + replaced + running. Of epochs: opened = sum of outcomes + open.
+    """
 
     started: int = 0
     replaced: int = 0
@@ -122,7 +126,7 @@ class State:
 
     # ---- jobs
     def job_started(self, job_id: str, kind: str, partitions: list[int], now: Moment) -> None:
-        """Work still open for a job of the same id that this one replaces keeps its worker, and changes nothing here."""
+        """Work still open for a job of the same id, which is replaced, keeps its worker and changes nothing here."""
         old = self.jobs.pop(job_id, None)
         if old is not None and old.finished is None:
             self.tally.replaced += 1
@@ -132,14 +136,16 @@ class State:
         for name in finished[:-KEEP_FINISHED]:
             del self.jobs[name]
 
-    def job_finished(self, job_id: str, ok: bool, error: str | None, code: str | None, exit: int | None, now: Moment) -> None:
+    def job_finished(self, job_id: str, ok: bool, error: str | None, code: str | None, exit: int | None,
+                     now: Moment) -> None:
         """Counts once a job."""
         job = self.jobs.get(job_id)
         if job is None or job.finished is not None:
             self.tally.ignored_events += 1
             return
         if not ok:
-            self.last_error = {"code": code, "exit": exit, "stage": job.stage, "job_id": job_id, "message": error, "at": now}
+            self.last_error = {"code": code, "exit": exit, "stage": job.stage, "job_id": job_id, "message": error,
+                               "at": now}
         job.finished, job.ok, job.error, job.waiting_for, job.progress = now, ok, error, None, now
         by_kind = self.tally.completed_by_kind if ok else self.tally.failed_by_kind
         by_kind[job.kind] = by_kind.get(job.kind, 0) + 1
@@ -211,7 +217,8 @@ class State:
         self._moved(job, now)
 
     # ---- epochs
-    def open_epoch(self, job_id: str, partition: int | None, worker_id: int, partitions: list[int] | None, now: Moment) -> int:
+    def open_epoch(self, job_id: str, partition: int | None, worker_id: int, partitions: list[int] | None,
+                   now: Moment) -> int:
         """A new epoch for any job, known or not."""
         self.last_epoch = number = next(_NUMBERS)
         self.tally.opened += 1
@@ -274,7 +281,7 @@ class State:
         worker.since = now
 
     def _is_newest(self, part: Partition, epoch: Epoch) -> bool:
-        """The other guard: only its newest attempt says what becomes of a partition, and only while that is not yet known."""
+        """The other guard: only its newest attempt says what becomes of a partition, and only as long as it is open."""
         return part.epoch == epoch.number and part.state == "gpu"
 
     @staticmethod

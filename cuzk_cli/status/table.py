@@ -10,12 +10,14 @@ def table(answer: dict) -> str:
         lines.append(f"process {found['pid']}: {found['state']}{age}")
     lines += _columns([_worker(worker) for worker in answer["gpu_workers"]])
     for job in answer["pipelines"]:
-        lines.append(f"{job['job_id']}  {job['proof_kind']}  {job['stage']}  {job['partitions_done']}/{job['total_partitions']}  "
-                     f"{_time(job['started_secs_ago'])}" + _waiting(job["waiting_for"]) + (f"  {job['error']}" if job["error"] else ""))
+        done = f"{job['partitions_done']}/{job['total_partitions']}"
+        lines.append("  ".join([job["job_id"], job["proof_kind"], job["stage"], done, _time(job["started_secs_ago"]),
+                                *_waiting(job), *([job["error"]] if job["error"] else [])]))
         if not job["finished"] or not job["ok"]:
             lines += _columns([_partition(part) for part in job["partitions"]])
     counters = answer["counters"]
-    lines.append(f"completed {counters['total_completed']}, failed {counters['total_failed']}, waiting partitions {counters['queue_depth']}")
+    lines.append(f"completed {counters['total_completed']}, failed {counters['total_failed']}, "
+                 f"waiting partitions {counters['queue_depth']}")
     return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in lines)
 
 
@@ -29,21 +31,25 @@ def _worker(worker: dict) -> list[str]:
 
 
 def _partition(part: dict) -> list[str]:
-    return [f"P{part['index']}", part["state"], f"synth {_ms(part['synth_ms'])}", f"gpu {_ms(part['gpu_ms'])}", part["error"] or ""]
+    return [f"P{part['index']}", part["state"], f"synth {_ms(part['synth_ms'])}", f"gpu {_ms(part['gpu_ms'])}",
+            part["error"] or ""]
 
 
-def _waiting(waiting: dict | None) -> str:
+def _waiting(job: dict) -> list[str]:
+    waiting = job["waiting_for"]
     if not waiting:
-        return ""
-    numbers = "".join(f" {key} {waiting[key]}" for key in ("need", "have") if waiting.get(key) is not None)
-    return f"  waiting for {waiting.get('kind')}{numbers}"
+        return []
+    rest = "".join(f" {key} {value}" for key, value in waiting.items() if key != "kind" and value is not None)
+    return [f"waiting for {waiting.get('kind')}{rest} ({_time(job['since_secs_ago'])})"]
 
 
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return ""
     minutes, rest = divmod(int(seconds), 60)
-    return f"{seconds:.1f}s" if minutes == 0 else f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+    if minutes == 0:
+        return f"{seconds:.1f}s"
+    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
 
 
 def _ms(milliseconds: float | None) -> str:

@@ -1,7 +1,7 @@
 """What the prover reports its work to: the rules of `state`, made safe for threads and written to the status file.
 
-A call that opens or closes an epoch, changes a partition's state or begins or ends a job returns when the file has it. A heartbeat
-writes in between, so that a reader can tell a process that hangs from one that works.
+A call that opens or closes an epoch, changes a partition's state or begins or ends a job returns when the file has it.
+A heartbeat writes in between, so that a reader can tell a process that hangs from one that works.
 """
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ LONGEST = 2000              # characters of an error that are shown
 
 
 class Tracker:
-    """Thread-safe; no method raises for what the writer meets. `writer` has `write(document)`; None keeps the state in memory.
+    """Thread-safe. `writer` has `write(document)`; None keeps the state in memory.
 
-    clock: seconds since the epoch, may go back. monotonic: seconds, for durations. Times given in are milliseconds of the caller's
-    own measure; one that is no finite number, or 2^53 and more, counts as unknown, one below zero as zero.
+    clock: seconds since the epoch, may go back. monotonic: seconds, for durations. Times given in are milliseconds of
+    the caller's own measure; one that is no finite number, or 2^53 and more, counts as unknown, one below zero as zero.
     """
 
-    def __init__(self, writer=None, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic):
+    def __init__(self, writer=None, clock: Callable[[], float] = time.time,
+                 monotonic: Callable[[], float] = time.monotonic):
         self._writer, self._clock, self._monotonic = writer, clock, monotonic
         self._lock = threading.Lock()           # of the state: never held while a file is written
         self._writing = threading.Lock()        # what is written last is newest
@@ -92,8 +93,9 @@ class Tracker:
             self._state.job_started(job_id, proof_kind, [int(k) for k in partitions], self._now())
         self._write()
 
-    def job_finished(self, job_id: str, ok: bool, error: str | None = None, code: str | None = None, exit: int | None = None) -> None:
-        """Counted once; a later call changes nothing. A failure becomes `last_error`: `code` a word, `exit` the exit code."""
+    def job_finished(self, job_id: str, ok: bool, error: str | None = None, code: str | None = None,
+                     exit: int | None = None) -> None:
+        """Counted once. A failure becomes `last_error`: `code` a word, `exit` a number."""
         with self._lock:
             self._state.job_finished(job_id, bool(ok), _text(error), code, exit, self._now())
         self._write()
@@ -116,12 +118,13 @@ class Tracker:
         self._write()
 
     def partition_synthesis_end(self, job_id: str, index: int, ok: bool, ms: float | None) -> None:
-        """ms None: the time since its start. Ignored and counted for a partition that is neither pending nor being synthesised."""
+        """ms None: the time since its start. Ignored and counted for one neither pending nor being synthesised."""
         with self._lock:
             self._state.synthesis_end(job_id, index, ok, _number(ms), self._now())
         self._write()
 
-    def partition_gpu_start(self, job_id: str, partition: int | None, worker_id: int, partitions: list[int] | None = None) -> int:
+    def partition_gpu_start(self, job_id: str, partition: int | None, worker_id: int,
+                            partitions: list[int] | None = None) -> int:
         """Open an epoch, and give its number. partition None: `partitions` (None: all of the job) as one piece of work.
 
         The job, the partition and the worker need not be known.
@@ -133,9 +136,9 @@ class Tracker:
         return epoch
 
     def partition_gpu_end(self, epoch: int, outcome: str, gpu_ms: float | None = None) -> None:
-        """Close an epoch: done, failed, or retry (to be assigned again). gpu_ms: device work; None: the time since its start.
+        """Close an epoch: done, failed, or retry (to be assigned again). Raises ValueError for another outcome.
 
-        Raises ValueError for another outcome.
+        gpu_ms: device work; None: the time since its start.
         """
         with self._lock:
             self._state.close_epoch(epoch, outcome, _number(gpu_ms), self._now())

@@ -20,7 +20,7 @@ _TEMPORARY_NAME = re.compile(r"\.status-([0-9]{1,10})-.*\.tmp")
 
 
 def status_folder(option: str | os.PathLike | None = None) -> Path:
-    """option > CUZK_STATUS_DIR > $XDG_RUNTIME_DIR/cuzk > ${XDG_STATE_HOME:-~/.local/state}/cuzk; empty counts as not given."""
+    """option > CUZK_STATUS_DIR > $XDG_RUNTIME_DIR/cuzk > ${XDG_STATE_HOME:-~/.local/state}/cuzk; empty is not given."""
     given = option or os.environ.get("CUZK_STATUS_DIR")
     if given:
         return Path(given)
@@ -31,8 +31,8 @@ def status_folder(option: str | os.PathLike | None = None) -> Path:
 class Writer:
     """Writes `status-<pid>.json` with the permissions `mode`: temporary file, fsync, rename.
 
-    What cannot be written is given to `warn` once, and tried again at the next write: no method raises OSError. For one thread at a
-    time. fsync=False is for tests.
+    What cannot be written is given to `warn` once, and tried again at the next write: no method raises OSError. For one
+    thread at a time. fsync=False is for tests.
     """
 
     def __init__(self, folder: str | os.PathLike, mode: int = 0o600, fsync: bool = True,
@@ -97,7 +97,8 @@ def read_whole(path: str | os.PathLike) -> bytes:
 
 
 def remove_old(folder: Path, now: float | None = None) -> None:
-    """Remove the files of processes that ended more than 10 minutes ago or died more than an hour ago, and what they left half."""
+    """Remove files of processes that ended more than 10 minutes or died more than an hour ago, and what they left half.
+    """
     now = time.time() if now is None else now
     for name in os.listdir(folder):
         match = STATUS_NAME.fullmatch(name) or _TEMPORARY_NAME.fullmatch(name)

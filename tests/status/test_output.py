@@ -25,7 +25,8 @@ def answer(tmp_path):
 
 
 # ---- check
-LINE = re.compile(r"CUZK (OK|WARNING|CRITICAL|UNKNOWN) - [^|\n]+ \| age=(U|\d+s);[\d.]+;[\d.]+;0 partitions=\d+;;;0;\d+")
+LINE = re.compile(r"CUZK (OK|WARNING|CRITICAL|UNKNOWN) - [^|\n]+ \| "
+                  r"age=(U|\d+s);[\d.]+;[\d.]+;0 partitions=\d+;;;0;\d+")
 
 
 @pytest.mark.parametrize("state, age, word, code", [
@@ -48,7 +49,8 @@ def test_check_line_in_full(answer):
         "CUZK OK - 2 jobs, 1/5 partitions, fresh | age=3s;60;300;0 partitions=1;;;0;5", 0)
 
 
-@pytest.mark.parametrize("warning, critical, absent", [(60, 15, "ok"), (-1, 5, "ok"), (float("nan"), 60, "ok"), (15, 60, "fine")])
+@pytest.mark.parametrize("warning, critical, absent",
+                         [(60, 15, "ok"), (-1, 5, "ok"), (float("nan"), 60, "ok"), (15, 60, "fine")])
 def test_check_of_thresholds_without_sense_is_unknown(answer, warning, critical, absent):
     line, code = check(answer, warning, critical, absent)
     assert code == 3 and line.startswith("CUZK UNKNOWN - ")
@@ -114,9 +116,10 @@ def test_table(answer):
 def test_table_says_what_a_job_waits_for(tmp_path):
     tracker = two_workers(quick(tmp_path))
     tracker.waiting("A", {"kind": "memory", "need": 5, "have": 3})
-    tracker.progress("A")
+    tracker.waiting("B", {"kind": "read", "path": "/storage/s-t01000-17"})
     tracker.partition_failed("B", 0, "x\ny")
-    assert "waiting for memory need 5 have 3" in table(read_status(tmp_path))
+    assert "waiting for memory need 5 have 3 (0." in table(read_status(tmp_path))
+    assert "waiting for read path /storage/s-t01000-17 (0." in table(read_status(tmp_path))
     assert "x y" in table(read_status(tmp_path))
 
 

@@ -70,12 +70,15 @@ def test_upstream_keys_come_first_in_their_order():
     tracker.partition_gpu_start("A", 0, 0)
     document = tracker.snapshot()
     first = lambda d, n: list(d)[:n]
-    assert first(document, 7) == ["uptime_secs", "memory", "synthesis", "pipelines", "gpu_workers", "allocations", "counters"]
-    assert first(document["pipelines"][0], 6) == ["job_id", "proof_kind", "started_secs_ago", "total_partitions", "partitions_done",
-                                                  "partitions"]
+    assert first(document, 7) == ["uptime_secs", "memory", "synthesis", "pipelines", "gpu_workers", "allocations",
+                                  "counters"]
+    assert first(document["pipelines"][0], 6) == ["job_id", "proof_kind", "started_secs_ago", "total_partitions",
+                                                  "partitions_done", "partitions"]
     assert first(document["pipelines"][0]["partitions"][0], 4) == ["index", "state", "synth_ms", "gpu_ms"]
-    assert first(document["gpu_workers"][0], 6) == ["worker_id", "gpu_ordinal", "state", "current_job", "current_partition", "busy_secs"]
-    assert first(document["counters"], 5) == ["total_completed", "total_failed", "completed_by_kind", "failed_by_kind", "queue_depth"]
+    assert first(document["gpu_workers"][0], 6) == ["worker_id", "gpu_ordinal", "state", "current_job",
+                                                    "current_partition", "busy_secs"]
+    assert first(document["counters"], 5) == ["total_completed", "total_failed", "completed_by_kind", "failed_by_kind",
+                                              "queue_depth"]
     assert first(document["memory"], 3) == ["total_bytes", "used_bytes", "available_bytes"]
 
 
@@ -88,11 +91,13 @@ def test_jobs_are_counted_once_and_the_last_error_is_kept():
     tracker.job_finished("unknown", True)
     document = tracker.snapshot()
     counters = document["counters"]
-    assert (counters["total_completed"], counters["total_failed"], counters["jobs_running"], counters["jobs_started"]) == (1, 1, 0, 2)
+    assert (counters["total_completed"], counters["total_failed"], counters["jobs_running"],
+            counters["jobs_started"]) == (1, 1, 0, 2)
     assert counters["completed_by_kind"] == counters["failed_by_kind"] == {"snap-2k": 1}
     assert counters["seconds_by_kind"]["snap-2k"] >= 0 and counters["ignored_events"] == 2
     error = document["last_error"]
-    assert (error["code"], error["exit"], error["stage"], error["job_id"], error["message"]) == ("RESOURCES", 13, "gpu", "B", "no memory")
+    assert (error["code"], error["exit"], error["stage"], error["job_id"],
+            error["message"]) == ("RESOURCES", 13, "gpu", "B", "no memory")
     assert job(document, "A")["ok"] is True and job(document, "B")["error"] == "no memory"
     VALIDATOR.validate(document)
 
@@ -112,13 +117,15 @@ def test_finished_jobs_are_forgotten_in_time_and_running_ones_are_not():
 def test_device_work_and_waits_are_figures_of_their_own():
     clock = Clock(0.0)
     tracker = two_workers(monotonic=clock)
-    moves = [(1.0, lambda: tracker.partition_synthesis_start("A", 0)), (2.0, lambda: tracker.partition_synthesis_end("A", 0, True, 1900.0)),
+    moves = [(1.0, lambda: tracker.partition_synthesis_start("A", 0)),
+             (2.0, lambda: tracker.partition_synthesis_end("A", 0, True, 1900.0)),
              (3.0, lambda: tracker.partition_gpu_start("A", 0, 0))]
     for seconds, call in moves:
         clock.now += seconds
         epoch = call()
     clock.now += 4.0
-    assert partition(tracker.snapshot(), "A", 0)["gpu_ms"] == 4000.0 and worker(tracker.snapshot(), 0)["busy_secs"] == 4.0
+    assert partition(tracker.snapshot(), "A", 0)["gpu_ms"] == 4000.0
+    assert worker(tracker.snapshot(), 0)["busy_secs"] == 4.0
     tracker.partition_gpu_end(epoch, "done", 2500.0)
     clock.now += 100.0
     found = partition(tracker.snapshot(), "A", 0)
@@ -137,7 +144,8 @@ def test_what_a_job_waits_for_since_when_and_its_last_progress():
     tracker.progress("A")
     found = job(tracker.snapshot(), "A")
     assert found["waiting_for"] == {"kind": "memory", "need": 5 << 30, "have": 2 << 30}
-    assert (found["since"], found["since_secs_ago"], found["last_progress_secs_ago"]) == ("2026-01-01T00:00:07.000Z", 5.0, 0.0)
+    assert (found["since"], found["since_secs_ago"],
+            found["last_progress_secs_ago"]) == ("2026-01-01T00:00:07.000Z", 5.0, 0.0)
     tracker.waiting("A", None)
     assert job(tracker.snapshot(), "A")["waiting_for"] is None
     tracker.waiting("unknown", {"kind": "x"})

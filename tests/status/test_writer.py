@@ -136,7 +136,8 @@ def test_next_writer_removes_what_is_half_and_leaves_what_is_not_ours(tmp_path):
     old = 2 * DEAD_SECONDS
     half = gone.leave(old, data="{")
     temporary = gone.leave(old, name=f".status-{gone.pid}-abc.tmp", data="{")
-    others = [gone.leave(old, name="status.json"), gone.leave(old, name="notes.txt"), gone.leave(old, name="status-1x.json")]
+    others = [gone.leave(old, name="status.json"), gone.leave(old, name="notes.txt"),
+              gone.leave(old, name="status-1x.json")]
     mine = tmp_path / f"status-{os.getpid()}.json"
     mine.write_text(json.dumps(Tracker().snapshot()))
     os.utime(mine, (time.time() - old,) * 2)

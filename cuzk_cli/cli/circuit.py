@@ -1,12 +1,14 @@
 """`cuzk circuit digest snap`."""
 from __future__ import annotations
 
+import json
 from typing import Annotated, Optional
 
 import typer
 
 from ..errors import Exit, fail
 from . import options as o
+from .apart import apart
 from .main import command, groups
 from .streams import put
 
@@ -23,19 +25,21 @@ def snap(
     comm_r_old: o.CommROld = None, comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None,
     partition: o.Partition = None,
     h: Annotated[Optional[int], typer.Option("--h", help="Height of the public input, not of the encoding.")] = None,
+    json_errors: o.JsonErrors = False,
 ) -> int:
     """Print JSON: counts and rows_sha256; with a sector or --vanilla also the witness of every partition."""
-    import json
+    def work() -> dict:
+        from ..prove import api
+        from ..protocol.table import parse_size
+        from .prove import vanilla_source
 
-    from ..prove import api
-    from ..protocol.table import parse_size
+        size, request = parse_size(sector_size), None
+        if h is not None and h not in size.snap_hs:
+            raise fail(Exit.USAGE, "read the height", "--h", " or ".join(str(v) for v in sorted(set(size.snap_hs))), h)
+        if sector is not None or vanilla is not None:
+            request = api.Request(sector, o.storage_folders(storage), vanilla_source(vanilla), sector_size, comm_r_old,
+                                  comm_r_new, comm_d_new, o.partition_list(partition))
+        return api.digest(sector_size, request, h)
 
-    size, request = parse_size(sector_size), None
-    if h is not None and h not in size.snap_hs:
-        raise fail(Exit.USAGE, "read the height", "--h", " or ".join(str(v) for v in sorted(set(size.snap_hs))), h)
-    if sector is not None or vanilla is not None:
-        request = api.Request(sector, o.storage_folders(storage), vanilla, sector_size, comm_r_old, comm_r_new, comm_d_new,
-                              o.partition_list(partition))
-    answer = api.digest(sector_size, request, h)
-    put(json.dumps(answer, indent=1, allow_nan=False).encode() + b"\n")
+    put(json.dumps(apart(work), indent=1, allow_nan=False).encode() + b"\n")
     return 0

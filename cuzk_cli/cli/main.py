@@ -1,29 +1,36 @@
 """`cuzk`: the command line's root. Commands import what they need when they run, so that `status` starts at once."""
 from __future__ import annotations
 
+import io
 import os
 import sys
+import time
 import traceback
+from contextlib import redirect_stdout
 from functools import wraps
 from pathlib import Path
 
 import typer
 
 from .. import __version__
-from ..errors import MEANING, CuzkError, Exit
-from .streams import ClosedPipe, report, say
+from ..errors import MEANING, CuzkError, Exit, Problem
+from .apart import Stopped, catch_signals
+from .report import failed
+from .streams import ClosedPipe, answered, guard, put, say
 
-_EXIT_CODES = "Exit codes: " + " · ".join(f"{int(code)} {text}" for code, text in MEANING.items())
+_EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {int(code):3} {text}" for code, text in MEANING.items())
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
                   help="Filecoin sectors to verified Groth16 proofs, in JAX.", epilog=_EXIT_CODES,
                   context_settings={"help_option_names": ["-h", "--help"]})
-groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text, epilog=_EXIT_CODES) for name, text in {
+_GROUPS = {
     "prove": "Prove, verify and write proofs.",
     "verify": "Verify a proof.",
     "circuit": "Look at constraint systems.",
     "params": "Parameter files.",
-}.items()}
+}
+groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text, epilog=_EXIT_CODES)
+          for name, text in _GROUPS.items()}
 for name, group in groups.items():
     app.add_typer(group, name=name)
 
@@ -45,58 +52,91 @@ def log_file() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "cuzk" / "error.log"
 
 
-def internal_error(error: BaseException) -> None:
-    """One line on standard error, the trace in the log file."""
-    trace, where = "".join(traceback.format_exception(error)), "it could not be logged"
+def internal_error(error: BaseException) -> Problem:
+    """A fault of ours as one problem; its trace goes to the log file."""
+    where = "it could not be logged"
     try:
-        log_file().parent.mkdir(parents=True, exist_ok=True)
-        with open(log_file(), "a") as file:
-            file.write(trace + "\n")
-        where = f"trace in {log_file()}"
-    except OSError:
+        path = log_file()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a") as file:
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} cuzk {__version__} pid {os.getpid()}\n")
+            file.write("".join(traceback.format_exception(error)) + "\n")
+        where = f"trace in {path}"
+    except (OSError, RuntimeError):     # RuntimeError: nobody knows where home is
         pass
     last = " ".join(f"{type(error).__name__}: {error}".split())
-    say(f"cuzk: internal error: {last[:300]} ({where})")
+    return Problem(Exit.INTERNAL, "internal error", actual=last[:300], hint=where)
 
 
 def command(function):
-    """Turn what a command raises into lines on standard error and an exit code."""
+    """Turn what a command raises into lines on standard error, an object on standard output and an exit code.
+
+    `status` alone answers with another object, or with none: what it raises goes to standard error only.
+    """
     @wraps(function)
-    def wrapped(*args, **kwargs):
+    def wrapped(**given):
+        alone = given.get("out") == "-" and "format" in given       # standard output is for the proof alone
+        report = dict(json=not alone and function.__name__ != "status", quiet=given.get("json_errors", False))
         try:
-            code = function(*args, **kwargs)
+            code = function(**given)
         except CuzkError as error:
-            report(error)
-            code = error.exit
+            if error.exit == Exit.OUTPUT and error.problems[0].path == "standard output":
+                report = dict(json=False, quiet=False)      # no object can say it
+            code = failed(error.problems, **report)
         except ClosedPipe:
             code = Exit.CLOSED_PIPE
+        except MemoryError as error:
+            code = failed([Problem(Exit.RESOURCES, "allocate memory", actual=str(error) or "out of memory")], **report)
+        except Exception as error:      # the last resort: never a traceback on a user's terminal
+            code = failed([internal_error(error)], **report)
         raise typer.Exit(int(code or 0))
     return wrapped
 
 
 def run() -> None:
     """Entry point of `cuzk` and `jcuzk`."""
-    from . import circuit, params, prove, status, verify  # noqa: F401  (each registers its commands)
-
-    try:
-        app()
-        code = 0
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except KeyboardInterrupt:
-        code = int(Exit.SIGINT)
-    except Exception as error:      # the last resort: never a traceback on a user's terminal
-        internal_error(error)
-        code = int(Exit.INTERNAL)
+    guard()
+    code = _run()
+    checking = sys.argv[1:2] == ["status"] and "--check" in sys.argv
+    if checking and not (answered() and code in (0, 1, 2, 3)):      # for a monitor, whatever is no answer is UNKNOWN
+        if not answered():
+            try:
+                put(b"CUZK UNKNOWN - the check could not be made, standard error says why\n")
+            except (ClosedPipe, CuzkError):
+                pass
+        code = 3
     leave(code)
 
 
 def leave(code: int) -> None:
     """End the process without waiting for threads that still compile: everything of ours is written by now."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None:
-                stream.flush()
-        except (OSError, ValueError):
-            pass
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass
     os._exit(code)
+
+
+def _run() -> int:
+    """The exit code of what the arguments ask for."""
+    text = io.StringIO()        # help and version; commands write to the descriptor
+    try:
+        catch_signals()
+        try:
+            with redirect_stdout(text):
+                from . import circuit, params, prove, status, verify  # noqa: F401  (each registers its commands)
+
+                app()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if text.getvalue():
+            say(text.getvalue()) if answered() else put(text.getvalue().encode())
+        return code
+    except Stopped as stopped:
+        return stopped.exit
+    except ClosedPipe:
+        return int(Exit.CLOSED_PIPE)
+    except CuzkError as error:
+        return failed(error.problems, json=False)
+    except Exception as error:
+        return failed([internal_error(error)], json=False)

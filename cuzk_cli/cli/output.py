@@ -5,6 +5,7 @@ import base64
 import binascii
 import json
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Callable
@@ -12,6 +13,9 @@ from typing import Callable
 from ..errors import CuzkError, Exit, fail
 
 FORMATS = {"json": "json", "raw": "bin", "hex": "hex", "base64": "b64"}     # format -> ending
+PROOF_BYTES = 192               # of one partition: A 48, B 96, C 48, compressed
+LARGEST = 16 << 20              # bytes of a file that may hold a proof
+_HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 def encode(result: dict, format: str) -> bytes:
@@ -29,97 +33,133 @@ def encode(result: dict, format: str) -> bytes:
 def decode(data: bytes, path) -> bytes:
     """A proof in any of our formats: JSON (a result, or our whole report with one), hex, base64 or raw.
 
-    Raises CuzkError (INPUT).
+    Hex and base64 may be wrapped; the length of the proof is not checked. Raises CuzkError (INPUT).
     """
     def bad(actual: str) -> CuzkError:
         return fail(Exit.INPUT, "parse the proof", path, "raw bytes, hex, base64 or a JSON result", actual)
 
-    text = data.strip()
+    if not data.isascii():      # a compressed point begins with a set bit
+        if len(data) % PROOF_BYTES == 0:
+            return data
+        raise bad(f"{len(data)} bytes, no multiple of {PROOF_BYTES}")
+    text = b"".join(data.split())
     if not text:
         raise bad("nothing")
     if text[:1] == b"{":
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            if len(data) % 192 == 0:
-                return data
-            raise bad(f"JSON that cannot be read: {error}"[:200]) from None
-        results = value.get("results")
-        if isinstance(results, list):
-            if len(results) != 1 or not isinstance(results[0], dict):
-                raise bad(f"a report of {len(results)} results")
-            value = results[0]
-        if not isinstance(value.get("proof"), str):
-            raise bad("JSON without a proof")
-        text = value["proof"].encode()
-    elif len(data) % 192 == 0 and data[0] & 0x80:       # every compressed point begins with a set bit: no ASCII does
-        return data
+        text = b"".join(_of_json(data, bad).split())
     try:
-        if len(text) % 2 == 0 and set(text) <= set(b"0123456789abcdefABCDEF"):
+        if len(text) % 2 == 0 and _HEX.issuperset(text):
             return bytes.fromhex(text.decode())
         return base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error):
+    except binascii.Error:
         raise bad(f"{len(data)} bytes that are none of these") from None
+
+
+def _of_json(data: bytes, bad: Callable[[str], CuzkError]) -> bytes:
+    """The proof's text in a result, or in a report of one result."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise bad(f"JSON that cannot be read: {error}"[:200]) from None
+    results = value.get("results")
+    if isinstance(results, list):
+        if len(results) != 1 or not isinstance(results[0], dict):
+            raise bad(f"a report of {len(results)} results")
+        value = results[0]
+    if not isinstance(value.get("proof"), str) or not value["proof"].isascii():
+        raise bad("JSON without a proof")
+    return value["proof"].encode()
 
 
 def unwritable(path, error: OSError) -> CuzkError:
     return fail(Exit.OUTPUT, "write", path, None, error.strerror)
 
 
+def _discard(temporary: str | None) -> None:
+    if temporary is not None:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+
+
 def write(path: Path, data: bytes) -> None:
-    """Write a file whole: temporary file beside it, fsync, rename. Raises CuzkError (OUTPUT), leaving nothing behind."""
+    """Write a file whole: temporary file beside it, fsync, rename.
+
+    Raises CuzkError (OUTPUT), leaving nothing behind.
+    """
     temporary = None
     try:
-        fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        fd, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
         with os.fdopen(fd, "wb") as file:
             os.fchmod(file.fileno(), 0o644)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.rename(temporary, path)
+        temporary = None
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
     except OSError as error:
-        if temporary is not None:
-            try:
-                os.unlink(temporary)
-            except OSError:
-                pass
+        _discard(temporary)
         raise unwritable(path, error) from None
+    except BaseException:
+        _discard(temporary)
+        raise
 
 
 def check_writable(path: Path) -> None:
     """Fail before long work where `path` could not be written. Raises CuzkError (OUTPUT)."""
-    if path.is_dir():
-        raise fail(Exit.OUTPUT, "write", path, "a file", "a folder")
+    temporary = None
     try:
-        fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        fd, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
         os.close(fd)
-        os.unlink(temporary)
     except OSError as error:
         raise unwritable(path, error) from None
+    finally:
+        _discard(temporary)
+
+
+def make_folder(path: Path) -> None:
+    """The folder of --out-dir, made where it is missing. Raises CuzkError (OUTPUT)."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise fail(Exit.OUTPUT, "make the folder", path, None, error.strerror) from None
 
 
 def existing(path: Path, force: bool, keep: bool, verifies: Callable[[bytes], bool]) -> bytes | None:
-    """What to do about a file at `path`: its proof where it verifies and `keep` allows it, None where a new one is to be written.
+    """What to do about a file at `path`: its proof where it verifies and `keep` allows it, None for a new one.
 
-    Raises CuzkError (OUTPUT) where a file stands in the way, or none can be written.
+    keep is False with fixed randomness, whose bytes are what is asked for. What is no plain file (a folder, a device,
+    a pipe) is never replaced. Raises CuzkError (OUTPUT) where something stands in the way, or nothing can be written.
     """
-    if force or not os.path.lexists(path):
+    try:
+        kind = os.stat(path).st_mode
+    except FileNotFoundError:
+        kind = None             # also a link that leads nowhere: a rename replaces it
+    except (OSError, ValueError) as error:
+        raise fail(Exit.OUTPUT, "write", path, None, getattr(error, "strerror", None) or error) from None
+    if kind is not None and not stat.S_ISREG(kind):
+        what = "a folder" if stat.S_ISDIR(kind) else "no plain file"
+        raise fail(Exit.OUTPUT, "write", path, "a file", what, "-o - writes to standard output")
+    if kind is None or force:
         check_writable(path)
         return None
     refusal = fail(Exit.OUTPUT, "keep the existing file", path, "a proof that verifies for the same public inputs",
                    "something else" if keep else "a proof that fixed randomness must not be mixed with",
                    "--force replaces it")
-    if not keep or path.is_dir():
+    if not keep:
         raise refusal
     try:
-        proof = decode(path.read_bytes(), path)
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+        proof = decode(data, path)
     except (OSError, CuzkError):
         raise refusal from None
-    if not verifies(proof):
+    if len(data) > LARGEST or not verifies(proof):
         raise refusal
     return proof

@@ -1,17 +1,16 @@
 """`cuzk params generate snap`."""
 from __future__ import annotations
 
-import threading
-import time
 from typing import Annotated
 
 import typer
 
-from ..errors import CuzkError, Exit
 from . import options as o
-from .main import command, groups, internal_error
-from .prove import SCHEMA_VERSION
-from .streams import put_json, report, say
+from .apart import Stopped, apart
+from .main import command, groups
+from .progress import MODES, Count
+from .report import SCHEMA_VERSION
+from .streams import put_json, say
 
 generate = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make parameters for tests.")
 groups["params"].add_typer(generate, name="generate")
@@ -23,37 +22,25 @@ def snap(
     sector_size: Annotated[str, typer.Option("--sector-size", help="2KiB … 64GiB.")],
     insecure_seed: Annotated[str, typer.Option("--insecure-seed", help="Whoever knows it can forge proofs.")],
     out: Annotated[str, typer.Option("--out", help="Folder; it is marked with TEST-PARAMETERS.json.")],
-    device: o.Device = "auto",
+    device: o.Device = "auto", progress: o.Progress = "auto", json_errors: o.JsonErrors = False,
 ) -> int:
-    """Make the parameter files of a circuit from the trapdoor of a seed. The network does not accept proofs under them."""
-    from ..prove import api
+    """Make a circuit's parameter files from the trapdoor of a seed. The network does not accept proofs under them."""
+    o.choice(progress, MODES, "--progress")
+    o.choice(device, o.DEVICES, "--device")
+    shown = Count(progress, "points")
 
-    found, spoken = {}, [time.monotonic()]
+    def work() -> dict:
+        from ..prove import api
 
-    def progress(done: int, total: int) -> None:
-        if time.monotonic() - spoken[0] > 5:
-            spoken[0] = time.monotonic()
-            say(f"{done} of {total} points")
+        return api.generate(sector_size, insecure_seed, out, device, shown,
+                            warn=lambda text: say(f"cuzk: warning: {text}"))
 
-    def work() -> None:
-        try:
-            found["answer"] = api.generate(sector_size, insecure_seed, out, device, progress,
-                                           warn=lambda text: say(f"cuzk: warning: {text}"))
-        except BaseException as error:      # carried to the main thread
-            found["error"] = error
-
-    thread = threading.Thread(target=work, daemon=True)     # JAX stays out of the main thread: signals are answered
-    thread.start()
-    while thread.is_alive():
-        thread.join(0.2)
-    error = found.get("error")
-    if error is None:
-        put_json({"schema_version": SCHEMA_VERSION, **found["answer"]})
-        return 0
-    if not isinstance(error, CuzkError):
-        internal_error(error)
-        return Exit.INTERNAL
-    report(error)
-    put_json({"schema_version": SCHEMA_VERSION, "ok": False, "exit": int(error.exit),
-              "errors": [p.as_dict() for p in error.problems]})
-    return error.exit
+    try:
+        made = apart(work, name="generate")
+    except Stopped as stopped:
+        say(f"cuzk: stopped by {stopped.name}; no parameter file was finished")
+        raise
+    finally:
+        shown.close()
+    put_json({"schema_version": SCHEMA_VERSION, **made})
+    return 0

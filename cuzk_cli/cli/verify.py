@@ -8,9 +8,10 @@ import typer
 from ..errors import CuzkError
 from . import options as o
 from . import output
+from .apart import apart
 from .main import command, groups
-from .prove import SCHEMA_VERSION
-from .streams import put_json, report, say
+from .report import SCHEMA_VERSION
+from .streams import put_json, read, say
 
 
 @groups["verify"].command("snap-deals", hidden=True)
@@ -19,27 +20,31 @@ from .streams import put_json, report, say
 @command
 def snap(
     proof: Annotated[str, typer.Option("--proof", help="A file, - for standard input: raw, hex, base64 or our JSON.")],
-    sector: Annotated[Optional[str], typer.Argument(help="The sector; not needed with --comm-* and --sector-size.")] = None,
+    sector: Annotated[Optional[str], typer.Argument(
+        help="The sector; not needed with --comm-* and --sector-size.")] = None,
     storage: o.Storage = None, sector_size: o.SectorSize = None, comm_r_old: o.CommROld = None,
     comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None, partition: o.Partition = None,
     params: o.Params = None, test_params: o.TestParams = False,
-    vk: Annotated[Optional[str], typer.Option("--vk", help="Verifying key file, else the one among the parameters.")] = None,
+    vk: Annotated[Optional[str], typer.Option(
+        "--vk", help="Verifying key file, else the one among the parameters.")] = None,
+    json_errors: o.JsonErrors = False,
 ) -> int:
     """Verify a SnapDeals proof. Standard output is one JSON object; exit 14 for a proof that does not verify."""
-    from ..prove import api
-    from ..prove.snap import read_source
+    def work() -> dict:
+        data = output.decode(read(proof, output.LARGEST), "standard input" if proof == "-" else proof)
+        from ..prove import api
 
-    source = "standard input" if proof == "-" else proof
-    try:
         request = api.Request(sector, o.storage_folders(storage), None, sector_size, comm_r_old, comm_r_new, comm_d_new,
                               o.partition_list(partition))
-        data = output.decode(read_source(proof), source)
-        answer = api.verify(request, data, api.Options(params=params, test_params=test_params, vk=vk))
+        return api.verify(request, data, api.Options(params=params, test_params=test_params, vk=vk))
+
+    try:
+        answer = apart(work, name="verify")
     except CuzkError as error:
-        answer = {"ok": False, "exit": int(error.exit), "verified": False, "errors": [p.as_dict() for p in error.problems]}
-        report(error)
-    else:
-        for problem in answer["errors"]:
+        answer = {"ok": False, "exit": int(error.exit), "verified": False,
+                  "errors": [p.as_dict() for p in error.problems]}
+    for problem in answer["errors"]:
+        if not json_errors:
             say(f"cuzk: {problem['message']}")
     put_json({"schema_version": SCHEMA_VERSION, **answer})
     return answer["exit"]

@@ -6,11 +6,11 @@ from typing import Annotated, Optional
 
 import typer
 
-
 from ..status.check import CODES
 from ..status.check import check as nagios
 from ..status.prometheus import prometheus
 from ..status.reader import STALE_AFTER, read_status
+from ..status.schema import ANSWER
 from ..status.table import table
 from . import options as o
 from .main import app, command
@@ -22,6 +22,7 @@ from .streams import put, put_json
 def status(
     json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
     check: Annotated[bool, typer.Option("--check", help="A Nagios line; exit 0, 1, 2 or 3.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="The JSON Schema of --json.")] = False,
     prometheus_: Annotated[bool, typer.Option("--prometheus", help="Textfile format.")] = False,
     warning: Annotated[float, typer.Option("-w", help="Age in seconds, for --check.")] = STALE_AFTER,
     critical: Annotated[float, typer.Option("-c", help="Age in seconds, for --check.")] = 60.0,
@@ -38,6 +39,9 @@ def status(
         line, code = nagios(read_status(status_dir, pid), warning, critical, absent)
         put(line.encode() + b"\n")
         return code
+    if schema:
+        put_json(ANSWER)
+        return 0
     while True:
         answer = read_status(status_dir, pid)
         if json:

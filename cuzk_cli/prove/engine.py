@@ -177,7 +177,10 @@ class Engine:
         try:
             job.attempts[k] = item.attempt
             blinding = randomness.blinding() if job.seed is None else randomness.insecure_blinding(job.seed, k)
-            proof = groth16.gpu_prove_finish(running, *blinding).to_bytes()
+            try:
+                proof = groth16.gpu_prove_finish(running, *blinding).to_bytes()
+            except ValueError:      # the device gave a point off its curve: an attempt that failed
+                proof = b""
             for name, value in running.timings.items():
                 job.add_time(name, value)
             job.add_time("gpu_compute_ms", sum(running.timings.values()))
@@ -224,7 +227,7 @@ class Engine:
             if first:
                 job.done.set_exception(error)
         if first:
-            self.tracker.job_finished(job.id, False, str(error))
+            self.tracker.job_finished(job.id, False, str(error), error.exit.name, int(error.exit))
 
     def close(self) -> None:
         """Stop at once; what is unfinished is lost."""

@@ -78,7 +78,7 @@ def window_bits(n: int) -> int:
         windows = -(-255 // c)
         top = 254 - c * (windows - 1)
         return windows * (n + 4 * 2 ** (c - 1)) + 300 * n / 2**top
-    return min(range(4, 18), key=cost)
+    return min(range(max(4, shards().bit_length()), 18), key=cost)      # a bucket a shard at least
 
 
 def _sum_lanes(group: Group, out: np.ndarray, lane: int):
@@ -130,41 +130,43 @@ def _run_plans(table: PointTable, plans: list, careful: bool):
     return accumulator, bad
 
 
-def _chain_rows(plan: schedule.Plan) -> list[np.ndarray]:
-    """The lanes of each bucket's chains, an array a bucket."""
-    return np.split(plan.lane, np.cumsum(plan.chains)[:-1])
+def _first_lanes(plan: schedule.Plan) -> np.ndarray:
+    """The lane of each bucket's first chain, -1 for an empty bucket."""
+    lane = np.full(len(plan.chains), -1, np.int64)
+    used = plan.chains > 0
+    lane[used] = plan.lane[(np.cumsum(plan.chains) - plan.chains)[used]]
+    return lane
 
 
-def _merge_chains(table: PointTable, plans: list, rows: np.ndarray) -> tuple[np.ndarray, list]:
-    """Sum the chains of each bucket: rows [shards, TABLE, 2n] of chains -> rows of buckets, and each bucket's row (−1 none).
+def _merge_chains(table: PointTable, plans: list, rows: np.ndarray) -> None:
+    """Sum the chains of each bucket into the row of its first one, in place. rows [shards, TABLE, 2n] of chains.
 
-    Buckets with several chains are few: their chains become the points of a small table, until one is left of each.
+    In rounds: as many chains as a small table holds are its points, and their sums wait with those left over, until one is
+    left of each bucket.
     """
-    group, lanes = table.group, [_chain_rows(p) for p in plans]
-    where = [np.array([int(v[0]) if len(v) else -1 for v in chains], np.int64) for chains in lanes]
-    open_buckets = [np.flatnonzero(p.chains > 1) for p in plans]
-    waiting = [[rows[k, lanes[k][b]] for b in buckets] for k, buckets in enumerate(open_buckets)]
-    while any(waiting):
-        small, used, merges = _new_rows(group, TABLE), 0, []
-        for parts in waiting:
-            size = np.array([len(p) for p in parts], np.int64)
-            total = int(size.sum())
-            if total:
-                small[used:used + total] = np.concatenate(parts)
-            merges.append(schedule.plan(2 * np.arange(used, used + total, dtype=np.int32), np.cumsum(size) - size, size, TABLE))
-            used += total
-        accumulator, _ = _run_plans(_table(group, small, used), merges, True)
+    group, share = table.group, TABLE // len(plans)
+    first, waiting = [_first_lanes(p) for p in plans], []
+    for k, plan in enumerate(plans):
+        bucket = np.repeat(np.arange(len(plan.chains)), plan.chains)        # ascending, and stays so
+        several = plan.chains[bucket] > 1
+        waiting.append((bucket[several], rows[k, plan.lane[several]]))
+    while any(len(bucket) for bucket, _ in waiting):
+        small, merges, found = _new_rows(group, TABLE), [], []
+        for k, (bucket, sums) in enumerate(waiting):
+            part = sums[:share]
+            small[k * share:k * share + len(part)] = part
+            ids, start, size = np.unique(bucket[:share], return_index=True, return_counts=True)
+            found.append(ids)
+            entries = np.arange(2 * k * share, 2 * (k * share + len(part)), 2, dtype=np.int32)
+            merges.append(schedule.plan(entries, start, size, TABLE))
+        accumulator, _ = _run_plans(PointTable(group, put_everywhere(small), TABLE, TABLE, None), merges, True)
         merged = np.asarray(accumulate.lanes_as_rows(group)(accumulator)).reshape(rows.shape)
-        for k, plan in enumerate(merges):
-            left, more = [], []
-            for bucket, lane in zip(open_buckets[k], _chain_rows(plan)):
-                if len(lane) == 1:
-                    rows[k, where[k][bucket]] = merged[k, lane[0]]
-                else:
-                    left.append(bucket)
-                    more.append(merged[k, lane])
-            open_buckets[k], waiting[k] = left, more
-    return rows, where
+        for k, (plan, (bucket, sums)) in enumerate(zip(merges, waiting)):
+            bucket = np.concatenate([np.repeat(found[k], plan.chains), bucket[share:]])
+            sums = np.concatenate([merged[k, plan.lane], sums[share:]])
+            several = np.bincount(bucket)[bucket] > 1 if len(bucket) else np.zeros(0, bool)
+            rows[k, first[k][bucket[~several]]] = sums[~several]
+            waiting[k] = bucket[several], sums[several]
 
 
 def _aggregate(table: PointTable, groups: _Groups, accumulator, window: int):
@@ -174,14 +176,9 @@ def _aggregate(table: PointTable, groups: _Groups, accumulator, window: int):
     rows = accumulate.lanes_as_rows(group)(accumulator)
     if max(p.chains.max(initial=0) for p in plans) > 1:
         host = np.array(rows).reshape(d, TABLE, -1)
-        host, where = _merge_chains(table, plans, host)
+        _merge_chains(table, plans, host)
         rows = put_sharded(host.reshape(-1, host.shape[-1]))
-    else:
-        where = []
-        for p in plans:
-            lane = np.full(len(p.chains), -1, np.int64)
-            lane[p.chains > 0] = p.lane
-            where.append(lane)
+    where = [_first_lanes(p) for p in plans]
     per_window = max(half // aggregate.STEPS, 1)
     index = np.full((d, aggregate.LANES, aggregate.STEPS), -1, np.int32)
     for k in range(d):
@@ -223,7 +220,8 @@ def msm(table: PointTable, scalars: np.ndarray, window: int | None = None):
             pending = _PLANNERS.submit(_plan_group, recoded, table, first + each, size(first + each))
         accumulator, bad = _run_plans(table, groups.plans, careful)
         if not careful and any(np.asarray(b).any() for b in bad):
-            accumulator, _ = _run_plans(table, groups.plans, True)
+            careful = True                      # and for the windows that follow: these points meet again
+            accumulator, _ = _run_plans(table, groups.plans, careful)
         running.append((groups, _aggregate(table, groups, accumulator, c)))
     for groups, out in running:
         out = np.asarray(out)

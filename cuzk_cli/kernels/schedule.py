@@ -8,9 +8,10 @@ import numpy as np
 from .accumulate import BLOCK, LANES, ROWS, TABLE, TILES
 from .field import R_ORDER
 
-CHAIN = 32          # entries of a lane, unless buckets are larger or that would make too many lanes
-LONGEST = 1024      # of a mean bucket; a single huge one is cut all the same
 SPARE = TABLE - 64 * 1024       # lanes beyond one for each bucket of a group
+
+# what a pass, a round of merges and a chain to merge cost, in additions (measured in G1; the ratios in G2 are alike)
+_PASS, _ROUND, _MERGED = 5_000, 200_000, 10
 
 u64 = np.uint64
 
@@ -87,13 +88,30 @@ class Plan(NamedTuple):
     chains: np.ndarray      # int64[buckets]: number of chains of each bucket
 
 
+def chain_length(count: np.ndarray) -> int:
+    """Entries of the longest chain into which buckets of `count` entries are cut, a power of two.
+
+    Longer chains mean more passes over few lanes, shorter ones more partial sums to merge afterwards. Least cost, among the
+    lengths whose chains fit the lanes of an accumulator. Raises OverflowError for more buckets than that.
+    """
+    largest, best = int(count.max(initial=0)), None
+    if np.count_nonzero(count) > TABLE:
+        raise OverflowError(f"{np.count_nonzero(count)} buckets for {TABLE} lanes")
+    for length in (1 << k for k in range(4, 40)):
+        chains = -(-count // length)
+        cost = min(length, largest) * _PASS
+        if largest > length:
+            cost += _ROUND + _MERGED * int(chains[chains > 1].sum())
+        if chains.sum() <= TABLE and (best is None or cost < best[0]):
+            best = cost, length
+        if length >= largest:
+            return best[1]
+    raise AssertionError("more entries than memory holds")
+
+
 def plan(entries: np.ndarray, start: np.ndarray, count: np.ndarray, dummy: int) -> Plan:
-    """Chains of `CHAIN` entries or thrice the mean bucket, longest first, as lanes. At most 64 k buckets; dummy: the last row."""
-    longest, total = CHAIN, int(count.sum())
-    while longest < LONGEST and 3 * total > longest * int(np.count_nonzero(count)):
-        longest *= 2
-    while total > longest * SPARE:
-        longest *= 2
+    """Chains, longest first, as lanes. At most TABLE buckets that are not empty; dummy: the table's last row."""
+    longest = chain_length(count)
     chains = -(-count // longest)
     if count.max(initial=0) > longest:
         bucket = np.repeat(np.arange(len(count)), chains)

@@ -13,7 +13,7 @@ from cuzk_cli.params.trapdoor import Trapdoor, expected_proof, lagrange_at
 from cuzk_cli.protocol.fr import R_ORDER
 from cuzk_cli.prove.verifier import prepare, verify_proof
 
-from params.small import SLOW_FIXED_BASE, SmallCircuit, evaluate
+from ..params.small import SLOW_FIXED_BASE, SmallCircuit, evaluate
 
 CIRCUIT = SmallCircuit(60, 3)
 TRAPDOOR = Trapdoor.of_seed("t")

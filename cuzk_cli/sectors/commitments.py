@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 from ..errors import Exit, fail
 from ..protocol.fr import R_ORDER
@@ -24,7 +23,7 @@ def _from_cid(text: str, kind: str, option: str) -> bytes | None:
     body = text[1:].upper()
     try:
         data = base64.b32decode(body + "=" * (-len(body) % 8))
-    except binascii.Error:
+    except ValueError:      # characters that are no base32, or no ASCII
         return None
     for found, prefix in _PREFIX.items():
         if data.startswith(prefix) and len(data) == len(prefix) + 32:
@@ -49,7 +48,7 @@ def parse(text: str, kind: str, option: str) -> bytes:
         try:
             data = base64.b64decode(text.rstrip("=") + "=", altchars=b"-_" if "-" in text or "_" in text else None,
                                     validate=True)
-        except binascii.Error:
+        except ValueError:
             data = None
     if data is None or len(data) != 32:
         raise fail(Exit.USAGE, "read a commitment", option, f"32 bytes as hex, base64 or CID of a {_LABEL[kind]}",

@@ -6,14 +6,15 @@ tags. For one sector size every length is fixed, so that a proof is one packed N
 from __future__ import annotations
 
 import base64
-import binascii
 import json
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from ..errors import CuzkError, Exit, fail
 from ..protocol.table import Size
+from . import commitments
 from .vanilla import PartitionProof, Paths
 
 _NODE = ("<u8", (4,))
@@ -24,13 +25,14 @@ def _path_type(arities: tuple) -> np.dtype:
     return np.dtype([("length", "<u8"), ("elements", element, (len(arities),))])
 
 
-def _split(size: Size) -> list[tuple]:
-    """Levels of tree R: base, then sub and top where there are any."""
+def levels_of(size: Size) -> list[tuple]:
+    """Arities of tree R's parts, each a path of its own: base, then sub and top where there are any."""
     upper = [(a,) for a in size.tree_r[1:] if a]
     return [size.arities[:len(size.arities) - len(upper)], *upper]
 
 
-def _proof_type(levels: list[tuple]) -> np.dtype:
+def merkle_type(levels: list[tuple]) -> np.dtype:
+    """The packed MerkleProof: Single (one part) has root and leaf before its path, Sub and Top after. PoSt has the same."""
     ends = [("root", *_NODE), ("leaf", *_NODE)]
     paths = [(f"path{i}", _path_type(arities)) for i, arities in enumerate(levels)]
     return np.dtype([("tag", "<u4"), *(ends + paths if len(levels) == 1 else paths + ends)])
@@ -39,14 +41,14 @@ def _proof_type(levels: list[tuple]) -> np.dtype:
 @lru_cache(maxsize=None)
 def record_type(size: Size) -> np.dtype:
     """The packed record of one partition's proof."""
-    r, d = _proof_type(_split(size)), _proof_type([(2,) * size.log_nodes])
+    r, d = merkle_type(levels_of(size)), merkle_type([(2,) * size.log_nodes])
     challenge = np.dtype([("r_old", r), ("d_new", d), ("r_new", r)])
     return np.dtype([("comm_c", *_NODE), ("apex_length", "<u8"), ("apex", "<u8", (size.snap_apex_leaves, 4)),
                      ("challenges_length", "<u8"), ("challenges", challenge, (size.snap_challenges,))])
 
 
-def _fill(record: np.ndarray, levels: list[tuple], paths: Paths | None) -> None:
-    """Write the constants of a proof record, and its data where `paths` are given."""
+def write_paths(record: np.ndarray, levels: list[tuple], paths: Paths | None) -> None:
+    """Write the lengths and tags of MerkleProof records [n], and their data where `paths` are given."""
     record["tag"] = len(levels) - 1
     used = level = 0
     for i, arities in enumerate(levels):
@@ -68,12 +70,12 @@ def encode(proof: PartitionProof, size: Size) -> bytes:
     record["comm_c"], record["apex"] = proof.comm_c, proof.apex_leaves
     record["apex_length"], record["challenges_length"] = size.snap_apex_leaves, size.snap_challenges
     for name, levels in _trees(size).items():
-        _fill(record["challenges"][name], levels, getattr(proof, name))
+        write_paths(record["challenges"][name], levels, getattr(proof, name))
     return record.tobytes()
 
 
 def _trees(size: Size) -> dict:
-    return {"r_old": _split(size), "d_new": [(2,) * size.log_nodes], "r_new": _split(size)}
+    return {"r_old": levels_of(size), "d_new": [(2,) * size.log_nodes], "r_new": levels_of(size)}
 
 
 @lru_cache(maxsize=None)
@@ -82,11 +84,12 @@ def _constants(size: Size) -> bytes:
     record = np.zeros((), record_type(size))
     record["apex_length"], record["challenges_length"] = size.snap_apex_leaves, size.snap_challenges
     for name, levels in _trees(size).items():
-        _fill(record["challenges"][name], levels, None)
+        write_paths(record["challenges"][name], levels, None)
     return record.tobytes()
 
 
-def _paths(record: np.ndarray, levels: list[tuple]) -> Paths:
+def read_paths(record: np.ndarray, levels: list[tuple]) -> Paths:
+    """MerkleProof records [n] -> Paths; lengths and tags are not looked at."""
     siblings, position = [], []
     for i, arities in enumerate(levels):
         elements = record[f"path{i}"]["elements"]
@@ -117,40 +120,79 @@ def decode(data: bytes, size: Size, partition: int, path=None) -> PartitionProof
                    f"the lengths of a sector of {size.name}", "another length or tag", "damaged, or of another sector size")
     challenges = record["challenges"]
     return PartitionProof(record["comm_c"].copy(), record["apex"].copy(),
-                          *(_paths(challenges[name], levels) for name, levels in _trees(size).items()))
+                          *(read_paths(challenges[name], levels) for name, levels in _trees(size).items()))
+
+
+_REQUEST = {"comm_r_old": "old_r", "comm_r_new": "new_r", "comm_d_new": "new_d"}   # as curio calls them
 
 
 def read_json(data: bytes, path=None) -> tuple[list[bytes], dict]:
-    """The byte strings of a vanilla file, and the commitments beside them.
+    """The byte strings of a vanilla file, and what stands beside them: commitments as hex, "proof_type" as a number.
 
-    Accepts curio's list of base64 strings, curio's request object {ProofType, old_r, new_r, new_d, Proofs}, and the same with
-    hex strings. Raises CuzkError (INPUT).
+    Accepts a list with one entry a partition, each base64 (curio's and lotus' `[][]byte`), hex, or a list of byte values
+    (serde); and curio's request object {ProofType, old_r, new_r, new_d, Proofs}, whose commitments are lists of 32 byte values,
+    or text. Raises CuzkError (INPUT) with every problem.
     """
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
         cut = "the input is empty" if not data.strip() else str(error)
         raise fail(Exit.INPUT, "parse vanilla proofs", path, "JSON", cut[:200], "is the file complete?") from None
-    beside = {}
+    beside, problems = {}, []
     if isinstance(value, dict):
         keys = {k.lower(): v for k, v in value.items()}
-        beside = {name: keys[key] for name, key in
-                  (("comm_r_old", "old_r"), ("comm_r_new", "new_r"), ("comm_d_new", "new_d")) if isinstance(keys.get(key), str)}
+        for name, key in _REQUEST.items():
+            if keys.get(key) is not None:
+                try:
+                    beside[name] = _commitment(keys[key], name[:6], key)
+                except CuzkError as error:
+                    # not an option of the command line, but a part of the file
+                    problems += [replace(p, exit=Exit.INPUT, operation=f"{p.operation}: {key}",
+                                         path=None if path is None else str(path)) for p in error.problems]
+        if isinstance(keys.get("prooftype"), int):
+            beside["proof_type"] = keys["prooftype"]
         value = next((keys[k] for k in ("proofs", "vanilla_proofs", "vanillaproofs") if k in keys), None)
-    if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
-        raise fail(Exit.INPUT, "parse vanilla proofs", path, "a list of base64 strings, one a partition",
-                   "a list of something else" if isinstance(value, list) and value else "no such list")
-    return [_bytes(text, k, path) for k, text in enumerate(value)], beside
+    if not isinstance(value, list) or not value:
+        raise CuzkError(*problems, *fail(Exit.INPUT, "parse vanilla proofs", path, "a list, one entry a partition",
+                                         "no such list").problems)
+    parts = []
+    for k, entry in enumerate(value):
+        try:
+            parts.append(_bytes(entry, k, path))
+        except CuzkError as error:
+            problems += error.problems
+    if problems:
+        raise CuzkError(*problems)
+    return parts, beside
 
 
-def _bytes(text: str, partition: int, path) -> bytes:
-    try:
-        if len(text) % 2 == 0 and set(text[:200]) <= set("0123456789abcdef"):
-            return bytes.fromhex(text)
-        return base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error):
-        raise fail(Exit.INPUT, f"parse the vanilla proof of partition {partition}", path, "base64 or hex",
-                   f"{text[:40]!r}…") from None
+def _commitment(value, kind: str, key: str) -> str:
+    """Hex of a commitment in a request object."""
+    if isinstance(value, list):
+        value = _byte_values(value).hex()
+    return commitments.parse(value if isinstance(value, str) else repr(value), kind, key).hex()
+
+
+def _byte_values(value: list) -> bytes:
+    """b"" for what is no list of byte values."""
+    good = all(type(v) is int and 0 <= v < 256 for v in value)
+    return bytes(value) if good else b""
+
+
+def _bytes(entry, partition: int, path) -> bytes:
+    data = b""
+    if isinstance(entry, list):
+        data = _byte_values(entry)
+    elif isinstance(entry, str):
+        try:
+            hexadecimal = len(entry) % 2 == 0 and set(entry[:200].lower()) <= set("0123456789abcdef")
+            data = bytes.fromhex(entry) if hexadecimal else base64.b64decode(entry, validate=True)
+        except ValueError:
+            pass
+    if not data:
+        raise fail(Exit.INPUT, f"parse the vanilla proof of partition {partition}", path, "base64, hex or a list of byte values",
+                   f"{repr(entry)[:40]}…")
+    return data
 
 
 def read(data: bytes, size: Size, path=None) -> tuple[list[PartitionProof], dict]:
@@ -159,10 +201,19 @@ def read(data: bytes, size: Size, path=None) -> tuple[list[PartitionProof], dict
     Raises CuzkError (INPUT) with every problem.
     """
     item = record_type(size).itemsize
-    if data and len(data) % item == 0 and data.lstrip()[:1] not in (b"[", b"{"):
+    apex = size.snap_apex_leaves.to_bytes(8, "little")      # null bytes, which JSON never has
+    if data[32:40] == apex or data.strip() and data.lstrip()[:1] not in (b"[", b"{", b'"', b"n", b"\xef"):
+        if len(data) > size.snap_partitions * item:
+            raise fail(Exit.INPUT, "parse vanilla proofs", path, f"{item} bytes for each of at most {size.snap_partitions} "
+                       f"partitions of {size.name}", f"{len(data)} bytes")
+        # a last part that is cut off is refused by its length
         parts, beside = [data[i:i + item] for i in range(0, len(data), item)], {}
     else:
         parts, beside = read_json(data, path)
+    kind = beside.get("proof_type")
+    if kind is not None and size.registered is not None and kind != size.registered:
+        raise fail(Exit.INPUT, "parse vanilla proofs: ProofType", path, f"{size.registered} for {size.name}", f"{kind}",
+                   "the request is for another sector size")
     if len(parts) > size.snap_partitions:
         raise fail(Exit.INPUT, "parse vanilla proofs", path, f"{size.snap_partitions} partitions for {size.name}",
                    f"{len(parts)}")
@@ -174,4 +225,4 @@ def read(data: bytes, size: Size, path=None) -> tuple[list[PartitionProof], dict
             problems += error.problems
     if problems:
         raise CuzkError(*problems)
-    return proofs, beside
+    return proofs, {name: text for name, text in beside.items() if name in _REQUEST}

@@ -16,7 +16,18 @@ from ..errors import CuzkError, Exit, fail
 
 NODE = 32           # bytes of a tree node
 _PIECE = 1 << 24    # bytes of one read
+_RETRIES = 5        # of a read that was interrupted or not ready
 
+
+def present(path) -> bool:
+    """Whether there is anything at `path`, a dangling link too. What cannot be asked counts as there: opening it will say why."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR)
+    except ValueError:          # a null byte in the name
+        return False
+    return True
 
 
 class SectorFile:
@@ -30,6 +41,8 @@ class SectorFile:
             status = os.fstat(self._fd)
         except OSError as error:
             raise unreadable(path, "open", error, hint) from None
+        except ValueError as error:
+            raise fail(Exit.INPUT, "open", repr(str(path)), "the name of a file", error) from None
         if not stat.S_ISREG(status.st_mode):
             self.close()
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "something that is not a regular file"
@@ -40,23 +53,24 @@ class SectorFile:
     def nodes(self) -> int:
         return self.size // NODE
 
-    def read(self, offset: int, count: int) -> bytes:
+    def read(self, offset: int, count: int) -> bytearray:
         """`count` bytes from `offset`. Raises CuzkError (INPUT) for an I/O error or the end of the file."""
-        out, done = bytearray(count), 0
+        out, done, failures = bytearray(count), 0, 0
         view = memoryview(out)
         while done < count:
             try:
                 got = os.preadv(self._fd, [view[done:done + _PIECE]], offset + done)
             except OSError as error:
-                if error.errno in (errno.EAGAIN, errno.EINTR):
-                    time.sleep(0.01)
+                if error.errno in (errno.EAGAIN, errno.EINTR) and failures < _RETRIES:
+                    failures += 1
+                    time.sleep(0.01 * failures)
                     continue
                 raise unreadable(self.path, f"read at offset {offset + done}", error) from None
             if not got:
                 raise fail(Exit.INPUT, f"read at offset {offset + done}", self.path, f"{offset + count} bytes",
                            "the end of the file")
             done += got
-        return bytes(out)
+        return out
 
     def read_nodes(self, first: int, count: int) -> np.ndarray:
         """Nodes first .. first + count as words uint64[count, 4]."""
@@ -81,4 +95,4 @@ def unreadable(path, operation: str, error: OSError, hint: str | None = None) ->
     """The error of an operating system call on a sector's file."""
     if error.errno == errno.ENOENT and hint is None:
         hint = "the file is required"
-    return fail(Exit.INPUT, operation, path, "a readable file", f"{error.strerror} (errno {error.errno})", hint)
+    return fail(Exit.INPUT, operation, path, "a readable file", f"{error.strerror or error} (errno {error.errno})", hint)

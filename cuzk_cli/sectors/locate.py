@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from ..errors import Exit, fail
+from .files import present
 
 _NAME = re.compile(r"s-t0(0|[1-9][0-9]*)-(0|[1-9][0-9]*)")
 _UPDATE_CACHE = ("update-cache", "updatecache")     # the second is lotus-bench's
@@ -40,9 +41,9 @@ def parse_name(name: str) -> tuple[int, int]:
 
 def _sector(folder: Path, name: str) -> Sector:
     miner, number = parse_name(name)
-    update_cache = next((folder / d for d in _UPDATE_CACHE if (folder / d).is_dir()), folder / _UPDATE_CACHE[0])
+    update_caches = [folder / d / name for d in _UPDATE_CACHE]
     return Sector(name, miner, number, folder / "sealed" / name, folder / "cache" / name, folder / "update" / name,
-                  update_cache / name)
+                  next(filter(present, update_caches), update_caches[0]))
 
 
 def find(sector: str, storage: Sequence[str] = ()) -> Sector:
@@ -60,7 +61,7 @@ def find(sector: str, storage: Sequence[str] = ()) -> Sector:
     candidates = [_sector(Path(d), name) for d in storage]
     parts = {}
     for field in ("sealed", "cache", "update", "update_cache"):
-        parts[field] = next((getattr(c, field) for c in candidates if os.path.lexists(getattr(c, field))), None)
+        parts[field] = next((getattr(c, field) for c in candidates if present(getattr(c, field))), None)
     if all(path is None for path in parts.values()):
         raise fail(Exit.INPUT, "find the sector", name, "its files in a storage folder",
                    "none in " + ", ".join(map(str, storage)), "name its folder, or add --storage DIR")

@@ -14,7 +14,7 @@ from ..errors import CuzkError, Exit, Problem, fail
 from ..protocol.poseidon import poseidon_batch
 from ..protocol.table import SIZES, Size
 from . import vanilla
-from .files import NODE, SectorFile
+from .files import NODE, SectorFile, present
 from .locate import Sector
 from .trees import CachedTree, Hash, Tree, TreeFile, discarded_rows, sha_pairs
 from .vanilla import Commitments
@@ -86,7 +86,7 @@ class _Inspection:
     def p_aux(self, folder: Path, required: bool) -> tuple[bytes, bytes] | None:
         """(comm_c, comm_r_last)."""
         path = folder / "p_aux"
-        if not required and not path.exists():
+        if not required and not present(path):
             return None
         file = self.attempt(SectorFile, path, "it cannot be rebuilt: the sector must be sealed again" if required else None)
         if file is None:
@@ -101,7 +101,7 @@ class _Inspection:
         if vanilla.not_below_r(words).any():
             self.wrong(path, "read", "two field elements", data.hex())
             return None
-        return data[:NODE], data[NODE:]
+        return bytes(data[:NODE]), bytes(data[NODE:])
 
     def tree_d(self, size: Size) -> object | None:
         path = self.sector.update_cache / "sc-02-data-tree-d.dat"
@@ -140,8 +140,7 @@ class _Inspection:
         """Tree R of a replica; the files of cached rows are compared with it, or used."""
         count = size.base_trees
         names = ["sc-02-data-tree-r-last" + (f"-{i}" if count > 1 else "") + ".dat" for i in range(count)]
-        present = [name for name in names if (folder / name).exists() or (folder / name).is_symlink()]
-        files = {name: self.attempt(SectorFile, folder / name) for name in present}
+        files = {name: self.attempt(SectorFile, folder / name) for name in names if present(folder / name)}
         if any(file is None for file in files.values()):
             return None
         missing = [name for name in names if name not in files]
@@ -194,6 +193,13 @@ class _Inspection:
                        f"{len(bad)} of {size.nodes} nodes differ: the update does not encode this data on this replica")
 
 
+def _comm_r(aux: tuple[bytes, bytes] | None, tree) -> bytes | None:
+    """H(comm_c, root of tree R), where both are known."""
+    if aux is None or tree is None:
+        return None
+    return poseidon_batch(np.stack([np.frombuffer(aux[0], "<u8"), tree.root])[None])[0].tobytes()
+
+
 def preflight(sector: Sector, expected: Mapping[str, bytes] | None = None, hash: Hash = poseidon_batch,
               sector_size: Size | None = None) -> Checked:
     """Open, read and check a sector's files.
@@ -203,9 +209,6 @@ def preflight(sector: Sector, expected: Mapping[str, bytes] | None = None, hash:
     """
     look = _Inspection(sector, hash)
     wanted = None if sector_size is None else sector_size.bytes
-    for folder in (sector.cache, sector.update_cache):
-        if folder.exists() and not folder.is_dir():
-            look.wrong(folder, "open", "a folder", "something else")
     sealed = look.replica(sector.sealed, wanted)
     update = look.replica(sector.update, wanted if sealed is None else sealed.size)
     aux_old, aux_new = look.p_aux(sector.cache, True), look.p_aux(sector.update_cache, False)
@@ -227,19 +230,17 @@ def preflight(sector: Sector, expected: Mapping[str, bytes] | None = None, hash:
         if r_new is not None and r_new.root.tobytes() != aux_new[1]:
             look.wrong(sector.update_cache / "p_aux", "compare comm_r_last with the root of tree R",
                        r_new.root.tobytes().hex(), aux_new[1].hex(), f"p_aux or {sector.update} is damaged")
-    if None in (aux_old, tree_d, r_old, r_new):
-        raise CuzkError(*look.problems)
 
-    comm_c = np.frombuffer(aux_old[0], "<u8")
-    comm_r = [poseidon_batch(np.stack([comm_c, tree.root])[None])[0].tobytes() for tree in (r_old, r_new)]
-    commitments = Commitments(*comm_r, tree_d.root.tobytes())
-    for name, value in (expected or {}).items():
-        actual = getattr(commitments, name)
-        if value != actual:
-            look.wrong(sector.name, f"compare {name} with the sector's files", value.hex(), actual.hex(),
-                       "the files are of another sector, or the commitment is")
-    if not look.problems and size.bytes <= IN_MEMORY:
+    # each commitment apart, so that options are compared with whatever could be read
+    known = {"comm_r_old": _comm_r(aux_old, r_old), "comm_r_new": _comm_r(aux_old, r_new),
+             "comm_d_new": None if tree_d is None else tree_d.root.tobytes()}
+    commitments = None if None in known.values() else Commitments(**known)
+    if commitments is not None and not look.problems and size.bytes <= IN_MEMORY:
         look.labels(size, commitments, r_old, tree_d, r_new)
+    for name, value in (expected or {}).items():
+        if known[name] is not None and value != known[name]:
+            look.wrong(sector.name, f"compare {name} with the sector's files", value.hex(), known[name].hex(),
+                       "the files are of another sector, or the commitment is")
     if look.problems:
         raise CuzkError(*look.problems)
     return Checked(sector, size, aux_old[0], commitments, r_old, tree_d, r_new, look.warnings)

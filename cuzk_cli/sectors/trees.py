@@ -10,10 +10,13 @@ from typing import Callable, Sequence
 
 import numpy as np
 
-from ..errors import Exit, fail
+from ..errors import CuzkError, Exit, fail
 from .files import NODE, SectorFile
 
 Hash = Callable[[np.ndarray], np.ndarray]
+
+_BATCH = 1 << 20        # leaves of segments that are hashed again at once: 32 MiB
+_MOST_DISCARDED = 5     # rows; a segment is then 8^6 leaves, 8 MiB, for every challenge
 
 
 def sha_pairs(pairs: np.ndarray) -> np.ndarray:
@@ -112,6 +115,11 @@ class CachedTree:
         self.base_leaves = nodes // len(files)
         self.base_height = (self.base_leaves.bit_length() - 1) // 3
         self.discarded = [discarded_rows(f.path, f.size, self.base_leaves) for f in files]
+        problems = [fail(Exit.INPUT, "check the size", f.path, f"at most {_MOST_DISCARDED} rows discarded",
+                         f"{missing} rows ({f.size} bytes)", "cut off? rebuild it: update_tree_r_cache rebuild").problems[0]
+                    for f, missing in zip(files, self.discarded) if missing > _MOST_DISCARDED]
+        if problems:
+            raise CuzkError(*problems)
         base_roots = np.concatenate([f.read_nodes(f.nodes - 1, 1) for f in files])
         self.top = Tree(base_roots, arities[self.base_height:], hash)
 
@@ -130,29 +138,36 @@ class CachedTree:
         """[n] leaf indices -> [n, Σ(arity − 1), 4]. Raises CuzkError (INPUT) where a cached row and the replica differ."""
         tree, local = np.divmod(index, self.base_leaves)
         out = np.empty((len(index), 7 * self.base_height, 4), np.uint64)
-        for missing in sorted(set(self.discarded)):
-            chosen = np.flatnonzero(np.array(self.discarded)[tree] == missing)
-            size = 8 ** (missing + 1)
-            first = local[chosen] // size * size
-            level = np.stack([self.replica.read_nodes(int(t * self.base_leaves + s), size)
-                              for t, s in zip(tree[chosen], first)])
-            at = local[chosen] - first
-            for height in range(missing + 1):
-                groups = level.reshape(len(chosen), -1, 8, 4)
-                at, position = np.divmod(at, 8)
-                out[chosen, 7 * height:7 * height + 7] = _others(groups[np.arange(len(chosen)), at], position)
-                level = self.hash(groups.reshape(-1, 8, 4)).reshape(len(chosen), -1, 4)
-            for k, i in enumerate(chosen):
-                t, file, at_height = int(tree[i]), self.files[tree[i]], int(local[i]) // size
-                stored = file.read_nodes(self._row(t, missing + 1) + at_height, 1)[0]
-                if (stored != level[k, 0]).any():
-                    raise fail(Exit.INPUT, f"compare node {at_height} of row {missing + 1} with the replica", file.path,
-                               level[k, 0].tobytes().hex(), stored.tobytes().hex(),
-                               f"this file or {self.replica.path} is damaged")
-                for height in range(missing + 1, self.base_height):
-                    at_height, position = divmod(at_height, 8)
-                    nodes = file.read_nodes(self._row(t, height) + 8 * at_height, 8)
-                    out[i, 7 * height:7 * height + 7] = np.delete(nodes, position, axis=0)
+        missing = np.array(self.discarded)[tree]
+        for rows in np.unique(missing):
+            chosen, piece = np.flatnonzero(missing == rows), max(1, _BATCH >> 3 * (int(rows) + 1))
+            for start in range(0, len(chosen), piece):
+                part = chosen[start:start + piece]
+                out[part] = self._base_siblings(tree[part], local[part], int(rows))
         if self.top.arities:
             out = np.concatenate([out, self.top.siblings(tree)], axis=1)
+        return out
+
+    def _base_siblings(self, tree: np.ndarray, local: np.ndarray, missing: int) -> np.ndarray:
+        """Siblings within the base trees, of leaves whose files lack `missing` rows: [n, 7 · base height, 4]."""
+        n, size = len(tree), 8 ** (missing + 1)
+        out = np.empty((n, 7 * self.base_height, 4), np.uint64)
+        segment, at = np.divmod(local, size)
+        level = np.stack([self.replica.read_nodes(int(t * self.base_leaves + s * size), size) for t, s in zip(tree, segment)])
+        for height in range(missing + 1):
+            groups = level.reshape(n, -1, 8, 4)
+            at, position = np.divmod(at, 8)
+            out[:, 7 * height:7 * height + 7] = _others(groups[np.arange(n), at], position)
+            level = self.hash(groups.reshape(-1, 8, 4)).reshape(n, -1, 4)
+        for i in range(n):
+            t, file, at_height = int(tree[i]), self.files[tree[i]], int(segment[i])
+            stored = file.read_nodes(self._row(t, missing + 1) + at_height, 1)[0]
+            if (stored != level[i, 0]).any():
+                raise fail(Exit.INPUT, f"compare node {at_height} of row {missing + 1} with the replica", file.path,
+                           level[i, 0].tobytes().hex(), stored.tobytes().hex(),
+                           f"this file or {self.replica.path} is damaged")
+            for height in range(missing + 1, self.base_height):
+                at_height, position = divmod(at_height, 8)
+                nodes = file.read_nodes(self._row(t, height) + 8 * at_height, 8)
+                out[i, 7 * height:7 * height + 7] = np.delete(nodes, position, axis=0)
         return out

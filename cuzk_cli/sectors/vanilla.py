@@ -118,11 +118,12 @@ def encode(old: np.ndarray, data: np.ndarray, rho: np.ndarray, which: np.ndarray
 
 def not_below_r(words: np.ndarray) -> np.ndarray:
     """bool[...]: which of words[..., 4] are no field elements."""
-    top = np.uint64(R_ORDER >> 192)
-    out = words[..., 3] >= top
-    for i in zip(*np.nonzero(out)):
-        out[i] = to_ints(words[i])[0] >= R_ORDER
-    return out
+    above, equal = np.zeros(words.shape[:-1], bool), np.ones(words.shape[:-1], bool)
+    for i in range(3, -1, -1):
+        limit = np.uint64(R_ORDER >> 64 * i & 0xFFFF_FFFF_FFFF_FFFF)
+        above |= equal & (words[..., i] > limit)
+        equal &= words[..., i] == limit
+    return above | equal
 
 
 def climb(paths: Paths, arities, hash: Hash, levels: int | None = None) -> np.ndarray:
@@ -156,16 +157,15 @@ def check(proof: PartitionProof, partition: int, commitments: Commitments, size:
         if problems:
             raise CuzkError(*problems[:20])
 
-    elements = {"comm_c": proof.comm_c[None], "apex leaf": proof.apex_leaves}
-    for tree in ("r_old", "d_new", "r_new"):
-        paths = getattr(proof, tree)
-        for field in ("root", "leaf"):
-            elements[f"{tree} {field}"] = getattr(paths, field)
-        elements[f"{tree} sibling"] = paths.siblings.reshape(-1, 4)
-    for name, words in elements.items():
-        bad = np.flatnonzero(not_below_r(words))
-        if len(bad):
-            wrong(f"{name} {bad[0]} is no field element", "a number below the group order", words[bad[0]])
+    below = "a number below the group order"
+    if not_below_r(proof.comm_c):
+        wrong("comm_c is no field element", below, proof.comm_c)
+    for i in np.flatnonzero(not_below_r(proof.apex_leaves))[:1]:
+        wrong(f"apex leaf {i} is no field element", below, proof.apex_leaves[i])
+    for name, tree in (("old tree R", proof.r_old), ("tree D", proof.d_new), ("new tree R", proof.r_new)):
+        for field, words in (("root", tree.root[:, None]), ("leaf", tree.leaf[:, None]), ("sibling", tree.siblings)):
+            for i, j in np.argwhere(not_below_r(words))[:1]:
+                wrong(f"{field}{f' {j}' if field == 'sibling' else ''} in {name} is no field element", below, words[i, j], i)
     finish()
 
     index = challenges(size, commitments.comm_r_new, partition)
@@ -199,13 +199,13 @@ def check(proof: PartitionProof, partition: int, commitments: Commitments, size:
     for i in np.flatnonzero((expected != proof.r_new.leaf).any(axis=1))[:1]:
         wrong("new leaf is not old leaf + data · rho", expected[i], proof.r_new.leaf[i], i)
     log_apex, log_partitions = size.snap_apex_leaves.bit_length() - 1, size.snap_partitions.bit_length() - 1
-    below = size.log_nodes - log_apex - log_partitions
-    reached = climb(proof.d_new, binary, sha_pairs, below)
-    apex = proof.apex_leaves[(index >> below) & (size.snap_apex_leaves - 1)]
+    depth = size.log_nodes - log_apex - log_partitions        # levels of tree D below the apex leaves
+    reached = climb(proof.d_new, binary, sha_pairs, depth)
+    apex = proof.apex_leaves[(index >> depth) & (size.snap_apex_leaves - 1)]
     for i in np.flatnonzero((reached != apex).any(axis=1))[:1]:
         wrong("the path in tree D does not pass its apex leaf", apex[i], reached[i], i)
     top = Tree(proof.apex_leaves, (2,) * log_apex, sha_pairs).root
-    partition_path = Paths(top[None], top[None], proof.d_new.siblings[:1, below + log_apex:],
+    partition_path = Paths(top[None], top[None], proof.d_new.siblings[:1, depth + log_apex:],
                            positions(np.array([partition]), (2,) * log_partitions))
     if climb(partition_path, (2,) * log_partitions, sha_pairs)[0].tobytes() != commitments.comm_d_new:
         wrong("the apex leaves do not lead to comm_d_new")

@@ -8,7 +8,7 @@ import pytest
 
 from cuzk_cli.errors import CuzkError, Exit
 from cuzk_cli.sectors import locate
-from cuzk_cli.sectors.preflight import preflight
+from cuzk_cli.sectors.preflight import make_vanilla, preflight
 
 ROOT = Path(__file__).parents[2] / "fixtures" / "sectors"
 REQUIRED = ["sealed/s-t01000-1", "cache/s-t01000-1/p_aux", "update/s-t01000-1", "update-cache/s-t01000-1/sc-02-data-tree-d.dat"]
@@ -124,6 +124,96 @@ def test_all_problems_at_once(storage):
     (storage / REQUIRED[3]).unlink()
     lines = refused(storage)
     assert sum(any(str(storage / file) in line for line in lines) for file in (REQUIRED[0], REQUIRED[1], REQUIRED[3])) == 3
+
+
+def test_commitments_are_compared_with_what_could_be_read(storage):
+    (storage / REQUIRED[3]).unlink()
+    lines = refused(storage, storage / REQUIRED[3], expected={name: bytes(32) for name in ("comm_r_old", "comm_r_new", "comm_d_new")})
+    assert len(lines) == 3 and all(any(name in line for line in lines) for name in ("comm_r_old", "comm_r_new"))
+
+
+def test_labels_are_checked_beside_wrong_commitments(storage):
+    """An update that nothing else vouches for: no rows, no p_aux."""
+    for file in OPTIONAL[1:]:
+        (storage / file).unlink()
+    path = storage / REQUIRED[2]
+    data = bytearray(path.read_bytes())
+    data[320] ^= 1
+    path.write_bytes(data)
+    lines = refused(storage, path, expected={"comm_d_new": bytes(32)})
+    assert any("check node 10" in line for line in lines) and any("comm_d_new" in line for line in lines)
+
+
+@pytest.mark.parametrize("file", OPTIONAL)
+def test_an_optional_file_that_cannot_be_looked_at_is_not_absent(storage, file, monkeypatch):
+    path, real = storage / file, {name: getattr(os, name) for name in ("open", "stat", "lstat")}
+
+    def refusing(name):
+        def call(target, *args, **kwargs):
+            if not isinstance(target, int) and os.fspath(target) == str(path):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
+            return real[name](target, *args, **kwargs)
+        return call
+    for name in real:
+        monkeypatch.setattr(os, name, refusing(name))
+    assert any("Permission denied" in line for line in refused(storage, path))
+
+
+@pytest.mark.parametrize("file", OPTIONAL)
+def test_a_dangling_link_is_not_absent(storage, file):
+    (storage / file).unlink()
+    (storage / file).symlink_to(storage / "nowhere")
+    refused(storage, storage / file)
+
+
+@pytest.mark.parametrize("folder", ["cache", "update-cache"])
+def test_a_file_instead_of_a_folder(storage, folder):
+    shutil.rmtree(storage / folder / "s-t01000-1")
+    (storage / folder / "s-t01000-1").write_bytes(b"x")
+    refused(storage, storage / folder / "s-t01000-1")
+
+
+def test_a_fifo_does_not_block(storage):
+    path = storage / REQUIRED[0]
+    path.unlink()
+    os.mkfifo(path)
+    refused(storage, path)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "\udcff"], ids=["long", "null byte", "no text"])
+def test_folders_that_no_system_call_takes(tmp_path, name):
+    refused(tmp_path / name)
+
+
+def test_a_read_that_is_never_ready_ends(storage, monkeypatch):
+    def busy(fd, buffers, offset):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    monkeypatch.setattr(os, "preadv", busy)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    assert any(f"errno {errno.EAGAIN}" in line for line in refused(storage))
+
+
+def test_short_reads_are_continued(storage, monkeypatch):
+    whole, read = preflight(locate.find(f"{storage}/s-t01000-1")), os.preadv
+    monkeypatch.setattr(os, "preadv", lambda fd, buffers, offset: read(fd, [buffers[0][:7]], offset))
+    assert preflight(locate.find(f"{storage}/s-t01000-1")).commitments == whole.commitments
+
+
+def test_the_bench_layout(storage):
+    (storage / "updatecache").mkdir()
+    shutil.move(storage / "update-cache" / "s-t01000-1", storage / "updatecache" / "s-t01000-1")
+    found = locate.find(f"{storage}/s-t01000-1")         # update-cache/ still holds another sector
+    assert found.update_cache == storage / "updatecache" / "s-t01000-1"
+    preflight(found)
+
+
+def test_nothing_is_written(storage, monkeypatch):
+    opened, before = os.open, {p: p.stat().st_mtime_ns for p in storage.rglob("*")}
+    flags = []
+    monkeypatch.setattr(os, "open", lambda name, how, *args, **kwargs: flags.append(how) or opened(name, how, *args, **kwargs))
+    make_vanilla(preflight(locate.find(f"{storage}/s-t01000-1")), 0)
+    assert flags and all(how & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) == 0 for how in flags)
+    assert before == {p: p.stat().st_mtime_ns for p in storage.rglob("*")}
 
 
 def test_names_and_storage_folders(storage, tmp_path):

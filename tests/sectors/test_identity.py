@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuzk_cli.errors import CuzkError, Exit
+from cuzk_cli.protocol.fr import R_ORDER
 from cuzk_cli.protocol.table import SIZES, parse_size
 from cuzk_cli.sectors import commitments, encoding, locate, vanilla
+from cuzk_cli.sectors.files import SectorFile
 from cuzk_cli.sectors.preflight import make_vanilla, preflight
 from cuzk_cli.sectors.trees import CachedTree, Tree, cached_nodes, discarded_rows, sha_pairs
 from cuzk_cli.protocol.poseidon import poseidon_batch
@@ -67,10 +69,17 @@ def test_a_changed_path_is_found(two_kib, tree, field, where, bit):
 
 def test_elements_must_be_below_the_order(two_kib):
     checked, proof = two_kib
-    leaf = proof.r_old.leaf.copy()
-    leaf[3] = 2**64 - 1
-    with pytest.raises(CuzkError, match="no field element"):
-        vanilla.check(proof._replace(r_old=proof.r_old._replace(leaf=leaf)), 0, checked.commitments, checked.size)
+    for field, at in (("leaf", 3), ("siblings", (3, 2)), ("root", 3)):
+        changed = getattr(proof.r_old, field).copy()
+        changed[at] = np.frombuffer(R_ORDER.to_bytes(32, "little"), "<u8")
+        with pytest.raises(CuzkError, match="partition 0, challenge 3: .*old tree R is no field element"):
+            vanilla.check(proof._replace(r_old=proof.r_old._replace(**{field: changed})), 0, checked.commitments, checked.size)
+
+
+@given(st.lists(st.sampled_from([0, 1, R_ORDER - 1, R_ORDER, R_ORDER + 1, 2**256 - 1]) | st.integers(0, 2**256 - 1), min_size=1))
+def test_what_is_not_below_the_order(values):
+    words = np.frombuffer(b"".join(v.to_bytes(32, "little") for v in values), "<u8").reshape(-1, 4)
+    assert vanilla.not_below_r(words).tolist() == [v >= R_ORDER for v in values]
 
 
 @settings(max_examples=200, deadline=None)
@@ -100,11 +109,45 @@ def test_bad_json(text):
 
 
 def test_curio_s_request_object(two_kib):
+    """Its commitments are Go's [32]byte: lists of numbers. Text is taken too, anything else refused as what the file says."""
     checked, proof = two_kib
-    body = base64.b64encode(encoding.encode(proof, checked.size)).decode()
-    text = json.dumps({"ProofType": 0, "old_r": "x", "new_r": "y", "new_d": "z", "Proofs": [body]}).encode()
-    proofs, beside = encoding.read(text, checked.size)
-    assert len(proofs) == 1 and beside == {"comm_r_old": "x", "comm_r_new": "y", "comm_d_new": "z"}
+    c, body = checked.commitments, base64.b64encode(encoding.encode(proof, checked.size)).decode()
+    request = {"ProofType": 0, "old_r": list(c.comm_r_old), "new_r": commitments.to_cid("comm_r", c.comm_r_new),
+               "new_d": c.comm_d_new.hex(), "Proofs": [body]}
+    proofs, beside = encoding.read(json.dumps(request).encode(), checked.size)
+    assert len(proofs) == 1 and beside == {name: value.hex() for name, value in c._asdict().items()}
+    for change in ({"old_r": [256] * 32}, {"old_r": [1] * 31}, {"old_r": {"/": "x"}}, {"new_r": request["new_d"][:-2]},
+                   {"new_d": request["new_r"]}, {"ProofType": 3}, {"Proofs": [{}]}, {"Proofs": [[1, 2, 300]]}):
+        with pytest.raises(CuzkError) as raised:
+            encoding.read(json.dumps(request | change).encode(), checked.size, "request.json")
+        assert raised.value.exit == Exit.INPUT
+        assert all(p.path == "request.json" for p in raised.value.problems)
+
+
+def test_every_form_of_vanilla_proofs(two_kib):
+    checked, proof = two_kib
+    data = encoding.encode(proof, checked.size)
+    for text in (data, json.dumps([data.hex()]), json.dumps([data.hex().upper()]), json.dumps([list(data)]),
+                 "\ufeff" + json.dumps([base64.b64encode(data).decode()], indent=1)):
+        proofs, _ = encoding.read(text if isinstance(text, bytes) else text.encode(), checked.size)
+        assert [encoding.encode(p, checked.size) for p in proofs] == [data]
+
+
+@pytest.mark.parametrize("first", [b"[", b"{", b" [", b"n", b"\n{"])
+def test_bytes_that_begin_like_json_are_bytes(two_kib, first):
+    checked, proof = two_kib
+    data = first + encoding.encode(proof, checked.size)[len(first):]
+    proofs, _ = encoding.read(data, checked.size)
+    assert proofs[0].comm_c.tobytes().startswith(first)
+
+
+def test_bytes_of_another_length(two_kib):
+    checked, proof = two_kib
+    data = encoding.encode(proof, checked.size)
+    for bad in (data[:-1], data[:41], data + b"x", data * 3):
+        with pytest.raises(CuzkError, match=f"{len(bad)} bytes") as raised:
+            encoding.read(bad, checked.size, "v.bin")
+        assert raised.value.exit == Exit.INPUT
 
 
 def test_commitments_in_every_form():
@@ -116,7 +159,7 @@ def test_commitments_in_every_form():
             assert commitments.parse(text, kind, "--x") == value
     with pytest.raises(CuzkError, match="CommD given where CommR expected"):
         commitments.parse(commitments.to_cid("comm_d", value), "comm_r", "--x")
-    for bad in ("", "zz", value.hex()[:-1], "ff" * 32, "b" + "a" * 60):
+    for bad in ("", "zz", value.hex()[:-1], "ff" * 32, "b" + "a" * 60, "b" + "é" * 60, "é" * 44, "é" * 64):
         with pytest.raises(CuzkError) as raised:
             commitments.parse(bad, "comm_r", "--x")
         assert raised.value.exit == Exit.USAGE
@@ -134,8 +177,6 @@ def test_cached_rows_of_a_large_tree(tmp_path):
     leaves = rng.integers(0, 2**60, (1024, 4), dtype=np.uint64)
     arities = (8, 8, 8, 2)
     whole = Tree(leaves, arities, poseidon_batch)
-    from cuzk_cli.sectors.files import SectorFile
-
     replica = tmp_path / "sealed"
     replica.write_bytes(leaves.tobytes())
     files = []
@@ -149,6 +190,8 @@ def test_cached_rows_of_a_large_tree(tmp_path):
     assert (tree.root == whole.root).all() and (tree.leaves(index) == leaves[index]).all()
     assert (tree.siblings(index) == whole.siblings(index)).all()
     assert cached_nodes(8**8, 2) == 37449                  # 512 MiB, the reference's file of 1,198,368 bytes
+    for chosen in (index[index < 512], index[index >= 512]):   # no leaf of the other file
+        assert (tree.siblings(chosen) == whole.siblings(chosen)).all()
     broken = leaves.copy()
     broken[700, 0] ^= np.uint64(1)
     replica.write_bytes(broken.tobytes())
@@ -164,3 +207,46 @@ def test_sha_pairs():
         want = bytearray(hashlib.sha256(row.tobytes()).digest())
         want[31] &= 0x3F
         assert got.tobytes() == bytes(want)
+
+
+def test_rows_that_were_cut_off_are_refused_before_they_are_rebuilt(tmp_path):
+    """The root alone would mean to hash the whole replica again for every challenge."""
+    for name in ("sealed", "rows"):
+        (tmp_path / name).write_bytes(bytes(32))
+    with pytest.raises(CuzkError, match="7 rows") as raised:
+        CachedTree(SectorFile(tmp_path / "sealed"), [SectorFile(tmp_path / "rows")], 8**8, (8,) * 8, poseidon_batch)
+    assert raised.value.exit == Exit.INPUT and str(tmp_path / "rows") in raised.value.problems[0].line()
+
+
+def test_paths_do_not_depend_on_the_batch(monkeypatch):
+    checked = preflight(locate.find(f"{ROOT}/32KiB/s-t01000-1"))
+    names = [checked.sector.cache / f"sc-02-data-tree-r-last-{i}.dat" for i in range(16)]
+    index = np.random.default_rng(2).integers(0, 1024, 50)
+    tree = CachedTree(SectorFile(checked.sector.sealed), [SectorFile(n) for n in names], 1024, checked.size.arities, poseidon_batch)
+    expected = checked.tree_r_old.siblings(index)
+    for batch in (1, 64 * 7, 1 << 20):
+        monkeypatch.setattr("cuzk_cli.sectors.trees._BATCH", batch)
+        assert (tree.siblings(index) == expected).all()
+
+
+# what storage-proofs-update src/challenges.rs asserts, for the comm_r_new of its test seed
+CHALLENGES = {
+    ("2KiB", 0): [53, 51, 56, 3, 0], ("4KiB", 0): [117, 25, 62, 0, 72],
+    ("16KiB", 1): [286, 308, 493, 510, 508], ("32KiB", 1): [542, 666, 955, 927, 911],
+    ("8MiB", 1): [78878, 130797, 112892, 93994, 78379], ("16MiB", 1): [209950, 163702, 175679, 224741, 197410],
+    ("512MiB", 0): [1019125, 116736, 706220, 59698, 799498],
+    ("512MiB", 15): [16388544, 15794686, 16637142, 16319148, 16328348],
+    ("32GiB", 1): [109168525, 127316247, 80331041, 97065716, 72310052],
+    ("32GiB", 15): [1038629497, 1053983614, 1030421316, 1027373887, 1068685433],
+    ("64GiB", 15): [2045262457, 2036941247, 2136653521, 2091356007, 2147167623],
+}
+
+
+@pytest.mark.parametrize("name, partition", CHALLENGES)
+def test_challenges(name, partition):
+    size = parse_size(name)
+    comm_r_new = bytes.fromhex("101cbe4b9c42604f04c703c396f788c6cb2d6d7d58f45430b12eb2edd640076c")
+    found = vanilla.challenges(size, comm_r_new, partition)
+    assert found[:5].tolist() == CHALLENGES[name, partition] and len(found) == size.snap_challenges
+    share = size.nodes // size.snap_partitions
+    assert (found // share == partition).all()

@@ -25,6 +25,7 @@ from jax import lax
 
 from .curve import Group
 from .devices import EVERYWHERE, SHARDED, compile_sharded
+from .field import materialise
 
 LANES = 2048            # lanes of a tile: large enough for both loops and threads, small enough for the cache
 BLOCK = 16              # tiles that share an inversion
@@ -83,72 +84,80 @@ def _signed(y, entries):
     return [(v ^ sign) - sign for v in y]
 
 
-def _exceptions(field, x1, y1, x2, y2):
-    infinite1, infinite2 = field.all_zero(y1), field.all_zero(y2)
-    same = field.is_zero(field.sub(x2, x1)) & ~infinite1 & ~infinite2
-    return infinite1, infinite2, same, same & field.is_zero(field.sub(y2, y1))
+_APART, _KEEP, _TAKE, _DOUBLE, _CANCEL = range(5)     # what an addition comes to: the formula, P1, P2, 2·P1, infinity
+
+
+def _kind(field, x1, y1, x2, y2):
+    """Which of the five each lane is; one loop."""
+    same, equal = field.is_zero(field.sub(x2, x1)), field.is_zero(field.sub(y2, y1))
+    kind = jnp.where(same, jnp.where(equal, _DOUBLE, _CANCEL), _APART)
+    kind = jnp.where(field.all_zero(y1), _TAKE, kind)
+    return materialise([jnp.where(field.all_zero(y2), _KEEP, kind).astype(jnp.int32)])[0]
 
 
 def _accumulate(group: Group, careful: bool, table, accumulator, entries, jobs, count):
     field, n = group.field, group.field.count
     dummy = table.shape[0] - 1
+    settle = field.reduce if field.dtype is np.int32 else field.carry       # `is_zero` of int32 limbs holds to 14 p only
 
-    def denominator(x1, y1, x2, y2):
+    def denominator(x1, y1, x2, kind):
         if not careful:
             return field.sub(x2, x1)
-        infinite1, infinite2, same, double = _exceptions(field, x1, y1, x2, y2)
-        one = field.constant(1, infinite1.shape)
-        apart = field.select(infinite1 | infinite2 | same, one, field.sub(x2, x1))
-        return field.materialise(field.select(double, field.add(y1, y1), apart))
+        plain = field.select(kind == _APART, field.sub(x2, x1), field.constant(1, kind.shape))
+        return field.select(kind == _DOUBLE, field.add(y1, y1), plain)
 
     def job(j, state):
-        accumulator, tile, prefix, bad = state
+        accumulator, tile, prefix, kinds, bad = state
         base, tiles, first = jobs[j, 0], jobs[j, 1], jobs[j, 2]
 
         def forward(i, s):
-            total, accumulator, tile, prefix = s        # threaded through: a closed-over array would be copied
+            total, accumulator, tile, prefix, kinds = s     # threaded through: a closed-over array would be copied
             e = lax.dynamic_index_in_dim(entries, first + i, 0, False)
             q, a = _gather(table, e), lax.dynamic_index_in_dim(accumulator, base + i, 0, False)
             tile = lax.dynamic_update_index_in_dim(tile, q, i, 0)
             prefix = lax.dynamic_update_index_in_dim(prefix, jnp.stack(total), i, 0)
-            d = denominator(_limbs(a[:n]), _limbs(a[n:]), _limbs(q[:n]), _signed(_limbs(q[n:]), e))
-            return field.mul(total, d), accumulator, tile, prefix
+            x1, y1, x2, kind = _limbs(a[:n]), _limbs(a[n:]), _limbs(q[:n]), None
+            if careful:
+                kind = _kind(field, x1, y1, x2, _signed(_limbs(q[n:]), e))
+                kinds = lax.dynamic_update_index_in_dim(kinds, kind, i, 0)
+            return field.mul(total, denominator(x1, y1, x2, kind)), accumulator, tile, prefix, kinds
 
         one = field.constant(1, (LANES,))
-        total, accumulator, tile, prefix = lax.fori_loop(0, tiles, forward, (one, accumulator, tile, prefix))
+        total, *state = lax.fori_loop(0, tiles, forward, (one, accumulator, tile, prefix, kinds))
         inverse, zero = invert(field, total)
 
         def backward(k, s):
-            (run, accumulator, tile, prefix), i = s, tiles - 1 - k
+            (run, accumulator, tile, prefix, kinds), i = s, tiles - 1 - k
             e = lax.dynamic_index_in_dim(entries, first + i, 0, False)
             q, a, p = (lax.dynamic_index_in_dim(v, t, 0, False)
                        for v, t in ((tile, i), (accumulator, base + i), (prefix, i)))
             a, accumulator = lax.optimization_barrier((a, accumulator))     # or XLA copies all of it before the update
             x1, y1, x2, y2 = _limbs(a[:n]), _limbs(a[n:]), _limbs(q[:n]), _signed(_limbs(q[n:]), e)
             inv, slope = field.mul(run, _limbs(p)), field.sub(y2, y1)
+            kind = lax.dynamic_index_in_dim(kinds, i, 0, False) if careful else None
             if careful:
-                infinite1, infinite2, same, double = _exceptions(field, x1, y1, x2, y2)
                 tangent = [3 * v for v in field.product((x1, x1))]
-                slope = field.materialise(field.carry(field.select(double, tangent, slope)))
-            run = field.mul(run, denominator(x1, y1, x2, y2))
+                slope = field.materialise(field.carry(field.select(kind == _DOUBLE, tangent, slope)))
+            run = field.mul(run, denominator(x1, y1, x2, kind))
             slope = field.mul(slope, inv)
             x3 = field.materialise(field.reduce([u - v - w for u, v, w in zip(field.product((slope, slope)), x1, x2)]))
-            y3 = field.carry(field.sub(field.product((slope, field.sub(x1, x3))), y1))
+            y3 = settle(field.sub(field.product((slope, field.sub(x1, x3))), y1))
             if careful:
-                new = x3 + field.materialise(y3)
-                new = field.select(same & ~double, [jnp.zeros_like(v) for v in new], new)
-                new = field.select(infinite2, x1 + y1, field.select(infinite1, x2 + y2, new))
+                pick = lambda v, v1, v2: field.select(kind == _KEEP, v1, field.select(
+                    kind == _TAKE, v2, [jnp.where(kind == _CANCEL, 0, u) for u in v]))
+                new = pick(x3, x1, x2) + field.materialise(pick(y3, y1, y2))
             else:
                 valid = (e >> 1) != dummy
                 new = field.select(valid, x3, x1) + field.materialise(field.select(valid, y3, y1))
             accumulator = lax.dynamic_update_index_in_dim(accumulator, jnp.stack(new), base + i, 0)
-            return run, accumulator, tile, prefix
+            return run, accumulator, tile, prefix, kinds
 
-        _, accumulator, tile, prefix = lax.fori_loop(0, tiles, backward, (inverse, accumulator, tile, prefix))
-        return accumulator, tile, prefix, bad | zero
+        _, *state = lax.fori_loop(0, tiles, backward, (inverse, *state))
+        return *state, bad | zero
 
     z = jnp.zeros((BLOCK, 2 * n, LANES), field.dtype)
-    accumulator, _, _, bad = lax.fori_loop(0, count[0], job, (accumulator, z, z[:, :n], False))
+    kinds = jnp.zeros((BLOCK if careful else 0, LANES), jnp.int32)
+    accumulator, *_, bad = lax.fori_loop(0, count[0], job, (accumulator, z, z[:, :n], kinds, False))
     return accumulator, bad[None]
 
 
@@ -157,7 +166,8 @@ def program(group: Group, careful: bool):
     """(table everywhere [T, 2n], accumulator [shards·TILES, 2n, LANES], entries int32 [shards·ROWS, LANES],
     jobs int32 [shards·ROWS, 3], count int32 [shards]) -> (accumulator, bad bool[shards]). Compiled once per table size.
 
-    Coordinates: x leaves in [−p/2, p/2]; |y3| ≤ p/2 + |y1|, so that y grows by p/2 a pass, far below the spare bits.
+    Coordinates: x leaves in [−p/2, p/2], and so does y in int32 limbs; in the hybrid form |y3| ≤ p/2 + |y1|, so that y grows
+    by p/2 a pass at most, far below the spare bits.
     """
     return compile_sharded(functools.partial(_accumulate, group, careful),
                            (EVERYWHERE,) + (SHARDED,) * 4, (SHARDED, SHARDED), donate=(1,))

@@ -38,3 +38,17 @@ def test_a_sum_meets_itself_after_many_batches():
     assert summation.total() == group.multiply(80 * 13)
     summation.add(encodings("g1", [80 * 7, -80 * (R - 5), 1]))      # double, cancel, and neither
     assert summation.total() == group.multiply(80 * 13 + 560 + 400 + 1)
+
+
+def test_coordinates_stay_small():
+    """After 80 passes |y| is below p / 2 and a little, as the contract of `accumulate.program` says."""
+    group = curve.g1("gpu")
+    summation, encoded = msm.Summation(group), encodings("g1", [7, R - 5, 11])
+    for _ in range(80):
+        summation.add(encoded)
+    field, n = group.field, group.field.count
+    sums = np.asarray(summation._accumulator)[0, :, :3].astype(object)
+    for c in (sums[:n], sums[n:]):
+        for lane in range(3):
+            value = sum(int(c[i, lane]) << (field.width * i) for i in range(n))
+            assert abs(value) <= field.p * 0.51

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..params.atomic import discard_unfinished
 from . import options as o
 from .apart import Stopped, apart
 from .main import command, groups
@@ -38,6 +39,7 @@ def snap(
     try:
         made = apart(work, name="generate")
     except Stopped as stopped:
+        discard_unfinished()
         say(f"cuzk: stopped by {stopped.name}; no parameter file was finished")
         raise
     finally:

@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from ..errors import CuzkError, Exit, Problem, fail
+from ..params.atomic import discard_unfinished
 from ..status import Tracker, Writer, status_folder
 from . import options as o
 from . import output
@@ -184,7 +185,8 @@ class _Run:
                 if not job["finished"]:
                     self._tracker.job_finished(job["job_id"], False, f"stopped by {stopped.name}")
 
-        for step in (lambda: [engine.close() for engine in self._engines], self._writing.acquire, end_jobs):
+        for step in (lambda: [engine.close() for engine in self._engines], self._writing.acquire, end_jobs,
+                     discard_unfinished):
             within(1.0, step)
         if self._given["out"] != "-":
             found = {**answer(results), "ok": False, "exit": stopped.exit}

@@ -43,6 +43,8 @@ def snap(
     except CuzkError as error:
         answer = {"ok": False, "exit": int(error.exit), "verified": False,
                   "errors": [p.as_dict() for p in error.problems]}
+    for text in answer.get("warnings", ()):
+        say(f"cuzk: warning: {text}")
     for problem in answer["errors"]:
         if not json_errors:
             say(f"cuzk: {problem['message']}")

@@ -8,6 +8,16 @@ from pathlib import Path
 from ..errors import CuzkError, Exit, fail
 
 TEMPORARY = ".tmp"      # the end of every temporary name
+_unfinished: set[Path] = set()
+
+
+def discard_unfinished() -> None:
+    """Remove the temporary files of this process, for an end that does not wait for the threads that write them."""
+    for path in list(_unfinished):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            continue
 
 
 def output_error(error: OSError, operation: str, path) -> CuzkError:
@@ -24,6 +34,7 @@ def replacing(path):
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    _unfinished.add(temporary)
     try:
         with open(temporary, "wb") as file:
             yield file
@@ -41,3 +52,5 @@ def replacing(path):
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    finally:
+        _unfinished.discard(temporary)

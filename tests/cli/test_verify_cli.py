@@ -185,7 +185,8 @@ def test_a_marked_folder_is_a_warning_and_not_the_network_s(inside, tmp_path):
     (tmp_path / VK.name).write_bytes(VK.read_bytes())
     (tmp_path / "TEST-PARAMETERS.json").write_text('{"seed": "cuzk"}')
     found = inside("verify", "snap", *commitments(), "--proof", "-", "--params", tmp_path, stdin=PROOF)
-    assert found.code == 0 and found.json["network_accepts"] is False and "TEST-PARAMETERS" in found.json["warnings"][0]
+    assert found.code == 0 and found.json["network_accepts"] is False
+    assert found.warnings == ["cuzk: warning: " + found.json["warnings"][0]] and "TEST-PARAMETERS" in found.warnings[0]
     found = inside("verify", "snap", *commitments(), "--proof", "-", "--vk", tmp_path / VK.name, stdin=PROOF)
     assert found.code == 0 and found.json["network_accepts"] is False
 

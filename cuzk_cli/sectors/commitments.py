@@ -54,5 +54,6 @@ def parse(text: str, kind: str, option: str) -> bytes:
         raise fail(Exit.USAGE, "read a commitment", option, f"32 bytes as hex, base64 or CID of a {_LABEL[kind]}",
                    f"{text[:100]!r}")
     if int.from_bytes(data, "little") >= R_ORDER:
-        raise fail(Exit.USAGE, "read a commitment", option, "a field element", "a number that is not below the group order")
+        raise fail(Exit.USAGE, "read a commitment", option, "a field element",
+                   "a number that is not below the group order")
     return data

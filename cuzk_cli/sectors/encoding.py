@@ -1,7 +1,7 @@
 """Vanilla proofs as bytes: bincode of the reference's PartitionProof, and the JSON that people pass around.
 
-Layout (storage-proofs-update src/vanilla.rs, storage-proofs-core src/merkle/proof.rs): little-endian, u64 lengths, u32 enum
-tags. For one sector size every length is fixed, so that a proof is one packed NumPy record.
+Layout (storage-proofs-update src/vanilla.rs, storage-proofs-core src/merkle/proof.rs): little-endian, u64 lengths,
+u32 enum tags. For one sector size every length is fixed, so that a proof is one packed NumPy record.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def levels_of(size: Size) -> list[tuple]:
 
 
 def merkle_type(levels: list[tuple]) -> np.dtype:
-    """The packed MerkleProof: Single (one part) has root and leaf before its path, Sub and Top after. PoSt has the same."""
+    """The packed MerkleProof: Single (one part) has root and leaf before its path, Sub and Top after. PoSt alike."""
     ends = [("root", *_NODE), ("leaf", *_NODE)]
     paths = [(f"path{i}", _path_type(arities)) for i, arities in enumerate(levels)]
     return np.dtype([("tag", "<u4"), *(ends + paths if len(levels) == 1 else paths + ends)])
@@ -104,8 +104,8 @@ def decode(data: bytes, size: Size, partition: int, path=None) -> PartitionProof
     kind = record_type(size)
     operation = f"parse the vanilla proof of partition {partition}"
     if len(data) != kind.itemsize:
-        raise fail(Exit.INPUT, operation, path, f"{kind.itemsize} bytes for a sector of {size.name}", f"{len(data)} bytes",
-                   "truncated, or of another sector size")
+        raise fail(Exit.INPUT, operation, path, f"{kind.itemsize} bytes for a sector of {size.name}",
+                   f"{len(data)} bytes", "truncated, or of another sector size")
     record = np.frombuffer(data, kind)[0]
     blank = record.copy()
     for name, levels in _trees(size).items():
@@ -117,7 +117,8 @@ def decode(data: bytes, size: Size, partition: int, path=None) -> PartitionProof
     found, expected = np.frombuffer(blank.tobytes(), np.uint8), np.frombuffer(_constants(size), np.uint8)
     if (found != expected).any():
         raise fail(Exit.INPUT, f"{operation}, at byte {int(np.argmax(found != expected))}", path,
-                   f"the lengths of a sector of {size.name}", "another length or tag", "damaged, or of another sector size")
+                   f"the lengths of a sector of {size.name}", "another length or tag",
+                   "damaged, or of another sector size")
     challenges = record["challenges"]
     return PartitionProof(record["comm_c"].copy(), record["apex"].copy(),
                           *(read_paths(challenges[name], levels) for name, levels in _trees(size).items()))
@@ -129,9 +130,9 @@ _REQUEST = {"comm_r_old": "old_r", "comm_r_new": "new_r", "comm_d_new": "new_d"}
 def read_json(data: bytes, path=None) -> tuple[list[bytes], dict]:
     """The byte strings of a vanilla file, and what stands beside them: commitments as hex, "proof_type" as a number.
 
-    Accepts a list with one entry a partition, each base64 (curio's and lotus' `[][]byte`), hex, or a list of byte values
-    (serde); and curio's request object {ProofType, old_r, new_r, new_d, Proofs}, whose commitments are lists of 32 byte values,
-    or text. Raises CuzkError (INPUT) with every problem.
+    Accepts a list with one entry a partition, each base64 (curio's and lotus' `[][]byte`), hex, or a list of byte
+    values (serde); and curio's request object {ProofType, old_r, new_r, new_d, Proofs}, whose commitments are lists of
+    32 byte values, or text. Raises CuzkError (INPUT) with every problem.
     """
     try:
         value = json.loads(data)
@@ -190,8 +191,8 @@ def _bytes(entry, partition: int, path) -> bytes:
         except ValueError:
             pass
     if not data:
-        raise fail(Exit.INPUT, f"parse the vanilla proof of partition {partition}", path, "base64, hex or a list of byte values",
-                   f"{repr(entry)[:40]}…")
+        raise fail(Exit.INPUT, f"parse the vanilla proof of partition {partition}", path,
+                   "base64, hex or a list of byte values", f"{repr(entry)[:40]}…")
     return data
 
 
@@ -204,8 +205,9 @@ def read(data: bytes, size: Size, path=None) -> tuple[list[PartitionProof], dict
     apex = size.snap_apex_leaves.to_bytes(8, "little")      # null bytes, which JSON never has
     if data[32:40] == apex or data.strip() and data.lstrip()[:1] not in (b"[", b"{", b'"', b"n", b"\xef"):
         if len(data) > size.snap_partitions * item:
-            raise fail(Exit.INPUT, "parse vanilla proofs", path, f"{item} bytes for each of at most {size.snap_partitions} "
-                       f"partitions of {size.name}", f"{len(data)} bytes")
+            raise fail(Exit.INPUT, "parse vanilla proofs", path,
+                       f"{item} bytes for each of at most {size.snap_partitions} partitions of {size.name}",
+                       f"{len(data)} bytes")
         # a last part that is cut off is refused by its length
         parts, beside = [data[i:i + item] for i in range(0, len(data), item)], {}
     else:

@@ -20,7 +20,10 @@ _RETRIES = 5        # of a read that was interrupted or not ready
 
 
 def present(path) -> bool:
-    """Whether there is anything at `path`, a dangling link too. What cannot be asked counts as there: opening it will say why."""
+    """Whether there is anything at `path`, a dangling link too.
+
+    What cannot be asked counts as there: opening it will say why.
+    """
     try:
         os.lstat(path)
     except OSError as error:
@@ -95,4 +98,5 @@ def unreadable(path, operation: str, error: OSError, hint: str | None = None) ->
     """The error of an operating system call on a sector's file."""
     if error.errno == errno.ENOENT and hint is None:
         hint = "the file is required"
-    return fail(Exit.INPUT, operation, path, "a readable file", f"{error.strerror or error} (errno {error.errno})", hint)
+    return fail(Exit.INPUT, operation, path, "a readable file", f"{error.strerror or error} (errno {error.errno})",
+                hint)

@@ -49,8 +49,8 @@ def _sector(folder: Path, name: str) -> Sector:
 def find(sector: str, storage: Sequence[str] = ()) -> Sector:
     """`DIR/s-t01000-1`, or a bare name that one of the `storage` folders has files of.
 
-    The files of a bare name may lie in different storage folders. Raises CuzkError: USAGE for a name that is none, INPUT
-    where no folder has any file of it.
+    The files of a bare name may lie in different storage folders. Raises CuzkError: USAGE for a name that is none,
+    INPUT where no folder has any file of it.
     """
     folder, name = os.path.split(sector.rstrip("/"))
     if folder:

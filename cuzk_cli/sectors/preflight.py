@@ -1,7 +1,7 @@
 """Look at a sector's files before any long work, and list everything that is wrong with them.
 
-Up to 16 MiB every node is recomputed: both trees R from the replicas, tree D from its leaves, the label equation. Above, roots
-come from the cached rows, and what a challenge reads is checked when its vanilla proof is.
+Up to 16 MiB every node is recomputed: both trees R from the replicas, tree D from its leaves, the label equation.
+Above, roots come from the cached rows, and what a challenge reads is checked when its vanilla proof is.
 """
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ class _Inspection:
                        f"{file.size} bytes")
             return None
         if file is not None and size is not None and file.size != size:
-            self.wrong(path, "check the size", f"{size} bytes", f"{file.size} bytes", "a replica is as large as its sector")
+            self.wrong(path, "check the size", f"{size} bytes", f"{file.size} bytes",
+                       "a replica is as large as its sector")
             return None
         return file
 
@@ -88,7 +89,8 @@ class _Inspection:
         path = folder / "p_aux"
         if not required and not present(path):
             return None
-        file = self.attempt(SectorFile, path, "it cannot be rebuilt: the sector must be sealed again" if required else None)
+        hint = "it cannot be rebuilt: the sector must be sealed again" if required else None
+        file = self.attempt(SectorFile, path, hint)
         if file is None:
             return None
         if file.size != 2 * NODE:
@@ -149,14 +151,14 @@ class _Inspection:
                 self.wrong(folder / missing[0], "open", "the cached rows of tree R", "no such file",
                            "they can be rebuilt from the replica: update_tree_r_cache rebuild")
                 return None
-            return self.attempt(lambda: CachedTree(replica, [files[n] for n in names], size.nodes, size.arities, self.hash))
+            return self.attempt(CachedTree, replica, [files[n] for n in names], size.nodes, size.arities, self.hash)
         leaves = self.attempt(replica.read_nodes, 0, size.nodes)
         if leaves is None or self.no_elements(replica.path, leaves):
             return None
         tree, good = Tree(leaves, size.arities, self.hash), True
         if missing:
-            self.warnings.append(f"{folder / missing[0]}: absent" + (f", and {len(missing) - 1} more" if missing[1:] else "")
-                                 + "; tree R was rebuilt from the replica")
+            more = f", and {len(missing) - 1} more" if missing[1:] else ""
+            self.warnings.append(f"{folder / missing[0]}: absent{more}; tree R was rebuilt from the replica")
         for i, name in enumerate(names):
             if name in files:
                 good &= self.compare(files[name], tree, i, size, replica)

@@ -1,7 +1,7 @@
 """Merkle trees of a sector: in memory, or on disk with the lowest rows missing.
 
-Both give a root and, for many leaves at once, the siblings on the way up, level by level. Hashes are functions from words
-uint64[n, arity, 4] to uint64[n, 4].
+Both give a root and, for many leaves at once, the siblings on the way up, level by level. Hashes are functions from
+words uint64[n, arity, 4] to uint64[n, 4].
 """
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def cached_nodes(base_leaves: int, discarded: int) -> int:
 
 
 def discarded_rows(path, size: int, base_leaves: int) -> int:
-    """rows_to_discard, as the size of a tree-r-last file tells it. Raises CuzkError (INPUT) for a size that no number gives."""
+    """rows_to_discard, as a tree-r-last file's size tells it. Raises CuzkError (INPUT) where no number gives the size."""
     rows = base_leaves.bit_length() // 3 + 1        # base_leaves is a power of 8
     possible = {cached_nodes(base_leaves, d) * NODE: d for d in range(rows - 1)}
     if size not in possible:
@@ -107,16 +107,19 @@ def discarded_rows(path, size: int, base_leaves: int) -> int:
 
 
 class CachedTree:
-    """Tree R of a large sector: the leaves in the replica, the upper rows of each base tree in a file of its own, the roots
-    above the base trees nowhere (storage-proofs-core src/merkle/builders.rs). Missing rows are hashed again, per segment."""
+    """Tree R of a large sector: the leaves in the replica, the upper rows of each base tree in a file of its own, the
+    roots above the base trees nowhere (storage-proofs-core src/merkle/builders.rs). Missing rows are hashed again, per
+    segment; raises CuzkError (INPUT) for files of more rows missing than segments of 8 MiB make up for."""
 
-    def __init__(self, replica: SectorFile, files: Sequence[SectorFile], nodes: int, arities: Sequence[int], hash: Hash):
+    def __init__(self, replica: SectorFile, files: Sequence[SectorFile], nodes: int, arities: Sequence[int],
+                 hash: Hash):
         self.replica, self.files, self.hash = replica, files, hash
         self.base_leaves = nodes // len(files)
         self.base_height = (self.base_leaves.bit_length() - 1) // 3
         self.discarded = [discarded_rows(f.path, f.size, self.base_leaves) for f in files]
         problems = [fail(Exit.INPUT, "check the size", f.path, f"at most {_MOST_DISCARDED} rows discarded",
-                         f"{missing} rows ({f.size} bytes)", "cut off? rebuild it: update_tree_r_cache rebuild").problems[0]
+                         f"{missing} rows ({f.size} bytes)",
+                         "cut off? rebuild it: update_tree_r_cache rebuild").problems[0]
                     for f, missing in zip(files, self.discarded) if missing > _MOST_DISCARDED]
         if problems:
             raise CuzkError(*problems)
@@ -135,7 +138,7 @@ class CachedTree:
         return sum(self.base_leaves >> (3 * h) for h in range(self.discarded[tree] + 1, height))
 
     def siblings(self, index: np.ndarray) -> np.ndarray:
-        """[n] leaf indices -> [n, Σ(arity − 1), 4]. Raises CuzkError (INPUT) where a cached row and the replica differ."""
+        """[n] leaf indices -> [n, Σ(arity − 1), 4]. Raises CuzkError (INPUT) where cached rows and replica differ."""
         tree, local = np.divmod(index, self.base_leaves)
         out = np.empty((len(index), 7 * self.base_height, 4), np.uint64)
         missing = np.array(self.discarded)[tree]
@@ -153,7 +156,8 @@ class CachedTree:
         n, size = len(tree), 8 ** (missing + 1)
         out = np.empty((n, 7 * self.base_height, 4), np.uint64)
         segment, at = np.divmod(local, size)
-        level = np.stack([self.replica.read_nodes(int(t * self.base_leaves + s * size), size) for t, s in zip(tree, segment)])
+        first = tree * self.base_leaves + segment * size
+        level = np.stack([self.replica.read_nodes(int(f), size) for f in first])
         for height in range(missing + 1):
             groups = level.reshape(n, -1, 8, 4)
             at, position = np.divmod(at, 8)

@@ -148,7 +148,8 @@ def check(proof: PartitionProof, partition: int, commitments: Commitments, size:
     problems: list[Problem] = []
 
     def wrong(what: str, expected=None, actual=None, challenge: int | None = None) -> None:
-        where = f"check the vanilla proof of partition {partition}" + ("" if challenge is None else f", challenge {challenge}")
+        which = "" if challenge is None else f", challenge {challenge}"
+        where = f"check the vanilla proof of partition {partition}{which}"
         text = lambda v: v.tobytes().hex() if isinstance(v, np.ndarray) else v
         problems.append(Problem(Exit.INPUT, f"{where}: {what}", None if path is None else str(path), text(expected),
                                 text(actual)))
@@ -165,7 +166,8 @@ def check(proof: PartitionProof, partition: int, commitments: Commitments, size:
     for name, tree in (("old tree R", proof.r_old), ("tree D", proof.d_new), ("new tree R", proof.r_new)):
         for field, words in (("root", tree.root[:, None]), ("leaf", tree.leaf[:, None]), ("sibling", tree.siblings)):
             for i, j in np.argwhere(not_below_r(words))[:1]:
-                wrong(f"{field}{f' {j}' if field == 'sibling' else ''} in {name} is no field element", below, words[i, j], i)
+                which = f"sibling {j}" if field == "sibling" else field
+                wrong(f"{which} in {name} is no field element", below, words[i, j], i)
     finish()
 
     index = challenges(size, commitments.comm_r_new, partition)

@@ -11,7 +11,8 @@ from cuzk_cli.sectors import locate
 from cuzk_cli.sectors.preflight import make_vanilla, preflight
 
 ROOT = Path(__file__).parents[2] / "fixtures" / "sectors"
-REQUIRED = ["sealed/s-t01000-1", "cache/s-t01000-1/p_aux", "update/s-t01000-1", "update-cache/s-t01000-1/sc-02-data-tree-d.dat"]
+REQUIRED = ["sealed/s-t01000-1", "cache/s-t01000-1/p_aux", "update/s-t01000-1",
+            "update-cache/s-t01000-1/sc-02-data-tree-d.dat"]
 OPTIONAL = ["cache/s-t01000-1/sc-02-data-tree-r-last.dat", "update-cache/s-t01000-1/sc-02-data-tree-r-last.dat",
             "update-cache/s-t01000-1/p_aux"]
 
@@ -80,8 +81,9 @@ def test_optional_files_must_be_right(storage, file, damage):
 
 def test_what_may_be_absent(storage):
     whole = preflight(locate.find(f"{storage}/s-t01000-1"))
-    for file in OPTIONAL + ["cache/s-t01000-1/t_aux", "update-cache/s-t01000-1/t_aux", "cache/s-t01000-1/sc-02-data-tree-d.dat",
-                            "cache/s-t01000-1/sc-02-data-tree-c.dat", "cache/s-t01000-1/sc-02-data-layer-1.dat"]:
+    for file in OPTIONAL + ["cache/s-t01000-1/t_aux", "update-cache/s-t01000-1/t_aux",
+                            "cache/s-t01000-1/sc-02-data-tree-d.dat", "cache/s-t01000-1/sc-02-data-tree-c.dat",
+                            "cache/s-t01000-1/sc-02-data-layer-1.dat"]:
         (storage / file).unlink()
     checked = preflight(locate.find(f"{storage}/s-t01000-1"))
     assert checked.commitments == whole.commitments
@@ -123,12 +125,14 @@ def test_all_problems_at_once(storage):
     (storage / REQUIRED[1]).write_bytes(b"x")
     (storage / REQUIRED[3]).unlink()
     lines = refused(storage)
-    assert sum(any(str(storage / file) in line for line in lines) for file in (REQUIRED[0], REQUIRED[1], REQUIRED[3])) == 3
+    for file in (REQUIRED[0], REQUIRED[1], REQUIRED[3]):
+        assert any(str(storage / file) in line for line in lines)
 
 
 def test_commitments_are_compared_with_what_could_be_read(storage):
     (storage / REQUIRED[3]).unlink()
-    lines = refused(storage, storage / REQUIRED[3], expected={name: bytes(32) for name in ("comm_r_old", "comm_r_new", "comm_d_new")})
+    wrong = {name: bytes(32) for name in ("comm_r_old", "comm_r_new", "comm_d_new")}
+    lines = refused(storage, storage / REQUIRED[3], expected=wrong)
     assert len(lines) == 3 and all(any(name in line for line in lines) for name in ("comm_r_old", "comm_r_new"))
 
 
@@ -210,7 +214,7 @@ def test_the_bench_layout(storage):
 def test_nothing_is_written(storage, monkeypatch):
     opened, before = os.open, {p: p.stat().st_mtime_ns for p in storage.rglob("*")}
     flags = []
-    monkeypatch.setattr(os, "open", lambda name, how, *args, **kwargs: flags.append(how) or opened(name, how, *args, **kwargs))
+    monkeypatch.setattr(os, "open", lambda name, how, *args, **kw: flags.append(how) or opened(name, how, *args, **kw))
     make_vanilla(preflight(locate.find(f"{storage}/s-t01000-1")), 0)
     assert flags and all(how & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) == 0 for how in flags)
     assert before == {p: p.stat().st_mtime_ns for p in storage.rglob("*")}

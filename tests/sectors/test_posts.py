@@ -1,4 +1,4 @@
-"""Trees, paths and records serve the vanilla proofs of WindowPoSt and WinningPoSt too: the reference's, byte for byte."""
+"""Trees, paths and records serve the vanilla proofs of WindowPoSt and WinningPoSt too, byte for byte."""
 import base64
 import json
 from pathlib import Path

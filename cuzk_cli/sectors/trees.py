@@ -97,7 +97,7 @@ def cached_nodes(base_leaves: int, discarded: int) -> int:
 
 
 def discarded_rows(path, size: int, base_leaves: int) -> int:
-    """rows_to_discard, as a tree-r-last file's size tells it. Raises CuzkError (INPUT) where no number gives the size."""
+    """rows_to_discard, as a tree-r-last file's size tells it. Raises CuzkError (INPUT) where none gives the size."""
     rows = base_leaves.bit_length() // 3 + 1        # base_leaves is a power of 8
     possible = {cached_nodes(base_leaves, d) * NODE: d for d in range(rows - 1)}
     if size not in possible:

@@ -115,6 +115,7 @@ class _Run:
 
     def __init__(self, given: dict, tracker: Tracker):
         self._given, self._tracker = given, tracker
+        self._names = [Path(sector.rstrip("/")).name for sector in given["sectors"] or []] or [None]
         self._requests: list = []
         self._paths: list[Path | None] = []
         self._finished: dict[int, dict] = {}
@@ -175,8 +176,8 @@ class _Run:
         """
         problem = Problem(Exit(stopped.exit), f"stopped by {stopped.name}", actual="its proof was not finished")
         results = [self._finished.get(i) or {
-            "kind": "snap", "sector": r.label if r.sector else None, "ok": False, "exit": stopped.exit, "proof": None,
-            "verified": False, "errors": [problem.as_dict()], "warnings": []} for i, r in enumerate(self._requests)]
+            "kind": "snap", "sector": name, "ok": False, "exit": stopped.exit, "proof": None, "verified": False,
+            "errors": [problem.as_dict()], "warnings": []} for i, name in enumerate(self._names)]
         unfinished = sum(not r["ok"] for r in results)
         say(f"cuzk: stopped by {stopped.name}, {unfinished} of {len(results)} proofs not finished")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,11 +31,6 @@ def environment(folder: Path, **more: str) -> dict:
         "COLUMNS": "200",
         **more,
     }
-
-
-def default_signals() -> None:
-    """A test run in the background of a shell would hand on an ignored SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def cuzk(folder: Path, *arguments: str, command=FAKE, stdin: bytes = b"", **more) -> subprocess.CompletedProcess:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 from typing import NamedTuple
@@ -10,6 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from cuzk_cli.cli import main, streams
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:       # by a shell that runs us in the background: ours would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Answer(NamedTuple):

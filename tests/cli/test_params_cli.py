@@ -15,7 +15,7 @@ from cuzk_cli.params import generate as generation
 from cuzk_cli.params.marker import DEFAULT_FOLDER, LOCK, MARKER
 from cuzk_cli.prove import memory
 
-from .common import HERE, default_signals, environment
+from .common import HERE, environment
 
 GENERATE = ("params", "generate", "snap", "--sector-size", "2KiB", "--insecure-seed", "s", "--out")
 
@@ -111,7 +111,7 @@ def test_usage(inside, tmp_path, monkeypatch, arguments):
 def test_a_signal_leaves_no_file(tmp_path, number, code):
     process = subprocess.Popen([sys.executable, str(HERE / "slow_base.py"), *GENERATE, "d", "--device", "cpu"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path,
-                               env={**environment(tmp_path), "HOME": os.environ["HOME"]}, preexec_fn=default_signals)
+                               env={**environment(tmp_path), "HOME": os.environ["HOME"]})
     assert any(line == b"multiplying\n" for line in process.stderr)
     assert len(list((tmp_path / "d").glob(".v28-*.params.*.tmp"))) == 1
     began = time.monotonic()

@@ -13,7 +13,7 @@ from cuzk_cli.cli import progress
 from cuzk_cli.cli.progress import Count, Progress
 from cuzk_cli.status import Tracker
 
-from .common import FAKE, default_signals, environment
+from .common import FAKE, environment
 
 JOB = "snap-1000-1-0123456789ab"
 
@@ -166,7 +166,7 @@ def test_a_real_terminal(tmp_path, mode, bars):
     terminal, side = pty.openpty()
     termios.tcsetwinsize(side, (24, 120))
     process = subprocess.Popen([*FAKE, "prove", "snap", "s-t01000-1", "--progress", mode], stdout=subprocess.PIPE,
-                               stderr=side, cwd=tmp_path, env=environment(tmp_path), preexec_fn=default_signals)
+                               stderr=side, cwd=tmp_path, env=environment(tmp_path))
     os.close(side)
     said = b""
     try:

@@ -11,7 +11,7 @@ import pytest
 
 from cuzk_cli.status import Tracker, Writer
 
-from .common import REAL, ROOT, cuzk, default_signals, environment, shell
+from .common import REAL, ROOT, cuzk, environment, shell
 
 
 def status(folder, *arguments, **more):
@@ -122,7 +122,6 @@ def test_watch(proving, number, code):
         stderr=subprocess.PIPE,
         cwd=proving,
         env=environment(proving),
-        preexec_fn=default_signals,
     )
     answers = [json.loads(process.stdout.readline()) for _ in range(2)]
     process.send_signal(number)

@@ -1,8 +1,9 @@
 """Many multiples of one point, for parameter generation.
 
-A scalar k (or r − k, whichever is odd) is written with odd digits only: k = Σ d_i·2^(c·i), d_i in {±1, ±3, …, ±(2^c − 1)}. As
-2·e_i + 1 − 2^c = d_i, the e_i are plain base-2^c digits of (k + 2^(c·w) − 1)/2 (Joye and Tunstall 2009, regular recoding). So
-every multiple is a sum of exactly w entries of one table of odd multiples of 2^(c·i)·G: one lane each, no exceptions.
+A scalar k (or r − k, whichever is odd) is written with odd digits only: k = Σ d_i·2^(c·i), with d_i in
+{±1, ±3, …, ±(2^c − 1)}. As 2·e_i + 1 − 2^c = d_i, the e_i are plain base-2^c digits of (k + 2^(c·w) − 1)/2 (Joye and
+Tunstall 2009, regular recoding). So every multiple is a sum of exactly w entries of one table of odd multiples of
+2^(c·i)·G: one lane each, no exceptions.
 """
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Batched-affine accumulation: many lanes, each the running sum of points picked from a table.
 
-1. A lane holds an affine sum; LANES lanes are a tile, BLOCK tiles a block. A *pass* adds one table row to every lane of some
-   leading tiles of one block: it is a *job* (first tile, tiles, first row of entries).
+1. A lane holds an affine sum; LANES lanes are a tile, BLOCK tiles a block. A *pass* adds one table row to every lane of
+   some leading tiles of one block: it is a *job* (first tile, tiles, first row of entries).
 2. A job goes forward over its tiles, multiplying the denominators x2 − x1 up, inverts the LANES products at once
-   (Montgomery's trick, 16 to 1 a level, Fermat on the last 16), and goes back, finishing each addition while its tile is in
-   cache.
+   (Montgomery's trick, 16 to 1 a level, Fermat on the last 16), and goes back, finishing each addition while its tile
+   is in cache.
 3. An entry is 2·row + (1 to negate). The table's last row is the dummy: its lanes stay as they are.
 
-Exceptions: the *careful* program masks lanes where a side is infinity or the points are equal or opposite. The *fast* one has
-no masks for those: they make the batched product zero, which is seen after the inversion and reported as `bad`; then nothing
-of the result is valid.
+Exceptions: the *careful* program masks lanes where a side is infinity or the points are equal or opposite. The *fast*
+one has no masks for those: they make the batched product zero, which is seen after the inversion and reported as `bad`;
+then nothing of the result is valid.
 
 The sums follow examples of Montgomery's simultaneous inversion in multi-exponentiations (Bos and Coster; gnark-crypto,
 ecc/bls12-381/multiexp_affine.go).
@@ -98,7 +98,7 @@ def _kind(field, x1, y1, x2, y2):
 def _accumulate(group: Group, careful: bool, table, accumulator, entries, jobs, count):
     field, n = group.field, group.field.count
     dummy = table.shape[0] - 1
-    settle = field.reduce if field.dtype is np.int32 else field.carry       # `is_zero` of int32 limbs holds to 14 p only
+    settle = field.reduce if field.dtype is np.int32 else field.carry   # `is_zero` of int32 limbs holds to 14 p only
 
     def denominator(x1, y1, x2, kind):
         if not careful:
@@ -166,8 +166,8 @@ def program(group: Group, careful: bool):
     """(table everywhere [T, 2n], accumulator [shards·TILES, 2n, LANES], entries int32 [shards·ROWS, LANES],
     jobs int32 [shards·ROWS, 3], count int32 [shards]) -> (accumulator, bad bool[shards]). Compiled once per table size.
 
-    Coordinates: x leaves in [−p/2, p/2], and so does y in int32 limbs; in the hybrid form |y3| ≤ p/2 + |y1|, so that y grows
-    by p/2 a pass at most, far below the spare bits.
+    Coordinates: x leaves in [−p/2, p/2], and so does y in int32 limbs; in the hybrid form |y3| ≤ p/2 + |y1|, so that y
+    grows by p/2 a pass at most, far below the spare bits.
     """
     return compile_sharded(functools.partial(_accumulate, group, careful),
                            (EVERYWHERE,) + (SHARDED,) * 4, (SHARDED, SHARDED), donate=(1,))

@@ -1,8 +1,8 @@
 """Bucket aggregation: for windows of buckets B_1 … B_k, the sums ΣB_i and Σ i·B_i by running sums in lanes.
 
 Each lane runs over STEPS neighbouring buckets from the highest down; neighbouring lanes of a window are then merged
-pairwise. All additions are complete projective ones, and all go through one call site, so that the formula is compiled once:
-a loop whose steps differ in what they add.
+pairwise. All additions are complete projective ones, and all go through one call site, so that the formula is compiled
+once: a loop whose steps differ in what they add.
 """
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _DOUBLE = 1                 # D = 2D
 _MERGE = 2                  # S, T = S + S', T + T'
 _SHIFT = 3                  # D, T = D + D', T + D'
 _LOG_LANES = LANES.bit_length() - 1
-_MODES = np.array([_BUCKET] * STEPS + [_DOUBLE] * (STEPS.bit_length() - 1) + [_MERGE, _SHIFT, _DOUBLE] * _LOG_LANES, np.int32)
+_MODES = np.array([_BUCKET] * STEPS + [_DOUBLE] * (STEPS.bit_length() - 1)
+                  + [_MERGE, _SHIFT, _DOUBLE] * _LOG_LANES, np.int32)
 _FIRST_LEVEL = STEPS + STEPS.bit_length() - 1
 
 
@@ -70,7 +71,7 @@ def _aggregate(group: Group, rows, index, levels):
 def program(group: Group):
     """(rows [shards·R, 2n], index int32 [shards·STEPS, LANES], levels int32[shards]) -> [shards, xyz, n, 2·LANES].
 
-    index[k, lane]: the row of the (STEPS − k)-th bucket of a lane, −1 for an empty one. 2^levels lanes, aligned, are a window;
-    its sums stand in its first lane (ΣB_i) and in LANES + that lane (Σ i·B_i, counting from 0).
+    index[k, lane]: the row of the (STEPS − k)-th bucket of a lane, −1 for an empty one. 2^levels lanes, aligned, are a
+    window; its sums stand in its first lane (ΣB_i) and in LANES + that lane (Σ i·B_i, counting from 0).
     """
     return compile_sharded(functools.partial(_aggregate, group), (SHARDED,) * 3, SHARDED)

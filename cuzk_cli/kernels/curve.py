@@ -1,7 +1,7 @@
 """The groups G1 and G2 of BLS12-381: constants, arithmetic on Python integers, and complete formulas on batches.
 
-A row of a point table is x then y in Montgomery limbs; a row of zeros (y = 0, which no point of either curve has) is the
-point at infinity. Host points are affine: (x, y), for G2 with coordinates (c0, c1), or None for infinity.
+A row of a point table is x then y in Montgomery limbs; a row of zeros (y = 0, which no point of either curve has) is
+the point at infinity. Host points are affine: (x, y), for G2 with coordinates (c0, c1), or None for infinity.
 """
 from __future__ import annotations
 

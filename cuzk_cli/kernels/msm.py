@@ -4,8 +4,9 @@
 2. device: buckets sorted by size are lanes, pass t adds the t-th point of every bucket to its lane (`accumulate`).
 3. device: Σ i·B_i by running sums (`aggregate`); host: Horner's rule over the windows.
 
-Windows are taken in groups that fill one accumulator, so that the shapes, and with them the compiled programs, are the same
-for every size; a dispatched piece stays below about a second. The next group is planned on a thread while one runs.
+Windows are taken in groups that fill one accumulator, so that the shapes, and with them the compiled programs, are the
+same for every size; a dispatched piece stays below about a second. The next group is planned on a thread while one
+runs.
 
 `sparse` is for the scalars of a witness: ones are summed without digits, zeros never read.
 """
@@ -71,9 +72,9 @@ def point_table(encoded: np.ndarray | Read, group: Group, count: int | None = No
 
 
 def window_bits(n: int) -> int:
-    """The window width c of least cost for n scalars, counted in additions: n into the buckets of each window, about four a
-    bucket for the running sums, and the chains of the top window, which has few buckets where c·windows is far above 254 bits
-    (measured: c = 13 beats 12 at 20,000 points). At most 17: keys are 16 bits."""
+    """The window width c of least cost for n scalars, counted in additions: n into the buckets of each window, about
+    four a bucket for the running sums, and the chains of the top window, which has few buckets where c·windows is far
+    above 254 bits (measured: c = 13 beats 12 at 20,000 points). At most 17: keys are 16 bits."""
     def cost(c: int) -> float:
         windows = -(-255 // c)
         top = 254 - c * (windows - 1)
@@ -141,8 +142,8 @@ def _first_lanes(plan: schedule.Plan) -> np.ndarray:
 def _merge_chains(table: PointTable, plans: list, rows: np.ndarray) -> None:
     """Sum the chains of each bucket into the row of its first one, in place. rows [shards, TABLE, 2n] of chains.
 
-    In rounds: as many chains as a small table holds are its points, and their sums wait with those left over, until one is
-    left of each bucket.
+    In rounds: as many chains as a small table holds are its points, and their sums wait with those left over, until one
+    is left of each bucket.
     """
     group, share = table.group, TABLE // len(plans)
     first, waiting = [_first_lanes(p) for p in plans], []

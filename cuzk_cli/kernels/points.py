@@ -1,7 +1,7 @@
 """Points between the bytes of a parameter file and rows of a table.
 
-Uncompressed encodings (blst src/e1.c, e2.c): big-endian coordinates, 48 bytes each, for G2 c1 before c0; the three top bits of
-the first byte are flags, and infinity is 0x40 followed by zeros.
+Uncompressed encodings (blst src/e1.c, e2.c): big-endian coordinates, 48 bytes each, for G2 c1 before c0; the three top
+bits of the first byte are flags, and infinity is 0x40 followed by zeros.
 """
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _P_WORDS = [(P >> (64 * k)) & (2**64 - 1) for k in range(WORDS)]
 
 
 class BadPoint(ValueError):
-    """A point that is not on the curve, or not encoded as the format says; `index` counts from the start of the batch."""
+    """A point that is not on the curve, or not encoded as the format says; `index` counts from the start of the
+    batch."""
 
     def __init__(self, index: int, what: str):
         super().__init__(f"point {index}: {what}")

@@ -18,7 +18,8 @@ u64 = np.uint64
 
 
 class Recoded(NamedTuple):
-    """Scalars ready for digit extraction: s or r − s, whichever is small, plus 2^(c−1) in every window but the top one."""
+    """Scalars ready for digit extraction: s or r − s, whichever is small, plus 2^(c−1) in every window but the top
+    one."""
 
     words: list             # four uint64[n]
     negated: np.ndarray     # bool[n]
@@ -92,8 +93,8 @@ class Plan(NamedTuple):
 def chain_length(count: np.ndarray) -> int:
     """Entries of the longest chain into which buckets of `count` entries are cut, a power of two.
 
-    Longer chains mean more passes over few lanes, shorter ones more partial sums to merge afterwards. Least cost, among the
-    lengths whose chains fit the lanes of an accumulator. Raises OverflowError for more buckets than that.
+    Longer chains mean more passes over few lanes, shorter ones more partial sums to merge afterwards. Least cost, among
+    the lengths whose chains fit the lanes of an accumulator. Raises OverflowError for more buckets than that.
     """
     largest, best = int(count.max(initial=0)), None
     if np.count_nonzero(count) > TABLE:

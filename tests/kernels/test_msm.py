@@ -47,13 +47,15 @@ def tables():
 @pytest.mark.parametrize("scalars", SCALARS)
 @pytest.mark.parametrize("case", POINTS)
 def test_g1(tables, case, scalars):
-    assert msm.msm(tables("g1", case), words(SCALARS[scalars])) == expected(GROUPS["g1"][0], POINTS[case], SCALARS[scalars])
+    got = msm.msm(tables("g1", case), words(SCALARS[scalars]))
+    assert got == expected(GROUPS["g1"][0], POINTS[case], SCALARS[scalars])
 
 
 @pytest.mark.parametrize("case, scalars", [("random", "random"), ("equal", "all equal"), ("P, -P", "all equal"),
                                            ("infinity", "extremes"), ("equal", "all r-1"), ("random", "all 0")])
 def test_g2(tables, case, scalars):
-    assert msm.msm(tables("g2", case), words(SCALARS[scalars])) == expected(GROUPS["g2"][0], POINTS[case], SCALARS[scalars])
+    got = msm.msm(tables("g2", case), words(SCALARS[scalars]))
+    assert got == expected(GROUPS["g2"][0], POINTS[case], SCALARS[scalars])
 
 
 @pytest.mark.parametrize("window", [4, 7, 12, 13, 16, 17])
@@ -96,11 +98,13 @@ def test_sparse_reads_only_what_it_needs():
 
 def test_sparse_of_nothing():
     none, group = np.zeros(0, np.int64), GROUPS["g1"][0]
-    assert msm.sparse(lambda s, n: np.zeros((n, 96), np.uint8), 10, none, none, np.zeros((0, 4), np.uint64), group) is None
+    read = lambda start, count: np.zeros((count, 96), np.uint8)
+    assert msm.sparse(read, 10, none, none, np.zeros((0, 4), np.uint64), group) is None
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.one_of(st.integers(0, R - 1), st.sampled_from([0, 1, R - 1, R // 2, R // 2 + 1])), min_size=1, max_size=20),
+@given(st.lists(st.one_of(st.integers(0, R - 1), st.sampled_from([0, 1, R - 1, R // 2, R // 2 + 1])),
+                min_size=1, max_size=20),
        st.integers(4, 17))
 def test_signed_digits_spell_the_scalar(values, window):
     recoded = schedule.recode(words(values), window)
@@ -148,7 +152,8 @@ def _ints(w):
 @pytest.mark.slow
 @pytest.mark.parametrize("name, log_n", [("g1", 17), ("g1", 20), ("g2", 16)])
 def test_large(name, log_n):
-    """Dense random scalars, and all of them equal; by logarithms, and at 2^16 and 2^17 by arkworks on the points themselves."""
+    """Dense random scalars, and all of them equal; by logarithms, and at 2^16 and 2^17 by arkworks on the points
+    themselves."""
     group, kind = GROUPS[name]
     encoded, k = _known_points(log_n, name)
     table = msm.point_table(encoded, group)

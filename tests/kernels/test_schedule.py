@@ -23,7 +23,8 @@ def test_chains_fit_and_waste_little(shape):
     length = schedule.chain_length(count)
     chains = -(-count // length)
     assert chains.sum() <= TABLE
-    sizes = np.concatenate([np.minimum(length, c - length * np.arange(k)) for c, k in zip(count[:100], chains[:100])] + [[]])
+    cut = [np.minimum(length, c - length * np.arange(k)) for c, k in zip(count[:100], chains[:100])]
+    sizes = np.concatenate(cut + [[]])
     assert sizes.sum() == count[:100].sum() and (sizes > 0).all()
     p = schedule.plan(np.zeros(int(count.sum()), np.int32), np.cumsum(count) - count, count, 1)
     made = sum(len(rows) for rows, _ in p.pieces) * LANES

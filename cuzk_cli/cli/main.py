@@ -4,16 +4,14 @@ from __future__ import annotations
 import io
 import os
 import sys
-import time
-import traceback
 from contextlib import redirect_stdout
 from functools import wraps
-from pathlib import Path
 
 import typer
 
 from .. import __version__
-from ..errors import MEANING, CuzkError, Exit, Problem
+from ..errors import MEANING, CuzkError, Exit
+from ..faults import as_error
 from .apart import Stopped, catch_signals
 from .report import failed
 from .streams import ClosedPipe, answered, guard, put, say
@@ -47,27 +45,6 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
     pass
 
 
-def log_file() -> Path:
-    """Where traces of internal errors go."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "cuzk" / "error.log"
-
-
-def internal_error(error: BaseException) -> Problem:
-    """A fault of ours as one problem; its trace goes to the log file."""
-    where = "it could not be logged"
-    try:
-        path = log_file()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "a") as file:
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} cuzk {__version__} pid {os.getpid()}\n")
-            file.write("".join(traceback.format_exception(error)) + "\n")
-        where = f"trace in {path}"
-    except (OSError, RuntimeError):     # RuntimeError: nobody knows where home is
-        pass
-    last = " ".join(f"{type(error).__name__}: {error}".split())
-    return Problem(Exit.INTERNAL, "internal error", actual=last[:300], hint=where)
-
-
 def command(function):
     """Turn what a command raises into lines on standard error, an object on standard output and an exit code.
 
@@ -85,10 +62,8 @@ def command(function):
             code = failed(error.problems, **report)
         except ClosedPipe:
             code = Exit.CLOSED_PIPE
-        except MemoryError as error:
-            code = failed([Problem(Exit.RESOURCES, "allocate memory", actual=str(error) or "out of memory")], **report)
         except Exception as error:      # the last resort: never a traceback on a user's terminal
-            code = failed([internal_error(error)], **report)
+            code = failed(as_error("internal error", error).problems, **report)
         raise typer.Exit(int(code or 0))
     return wrapped
 
@@ -139,4 +114,4 @@ def _run() -> int:
     except CuzkError as error:
         return failed(error.problems, json=False)
     except Exception as error:
-        return failed([internal_error(error)], json=False)
+        return failed(as_error("internal error", error).problems, json=False)

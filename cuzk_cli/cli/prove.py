@@ -184,9 +184,10 @@ class _Run:
         def end_jobs() -> None:
             for job in self._tracker.snapshot()["pipelines"]:
                 if not job["finished"]:
-                    self._tracker.job_finished(job["job_id"], False, f"stopped by {stopped.name}")
+                    self._tracker.job_finished(job["job_id"], False, f"stopped by {stopped.name}", stopped.name,
+                                               stopped.exit)
 
-        for step in (lambda: [engine.close() for engine in self._engines], self._writing.acquire, end_jobs,
+        for step in (end_jobs, lambda: [engine.close() for engine in self._engines], self._writing.acquire,
                      discard_unfinished):
             within(1.0, step)
         if self._given["out"] != "-":

@@ -20,6 +20,7 @@ from .. import __version__
 from ..circuits import columns
 from ..circuits import digest as circuit_digest
 from ..errors import CuzkError, Exit, Problem, fail
+from ..faults import as_error
 from ..kernels import runtime
 from ..params import locate as params_locate
 from ..params.format import Counts, read_verifying_key
@@ -135,8 +136,8 @@ def prove(requests: list[Request], options: Options = Options(), tracker: Tracke
     def run(i: int) -> None:
         try:
             results[i] = _prove_one(i, requests[i], options, engine, existing, once)
-        except CuzkError as error:
-            results[i] = failure(requests[i], error)
+        except Exception as error:      # a fault of ours, too, stops no other request
+            results[i] = failure(requests[i], as_error(f"prove {requests[i].label}", error))
         on_result(i, results[i])
 
     try:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from ..errors import CuzkError, Exit, fail
+from ..faults import as_error
 from ..kernels import curve, msm
 from ..kernels.devices import platform
 from ..params.format import Counts, ParameterFile
@@ -164,12 +165,11 @@ class Engine:
             try:
                 key = self.key(item.job.kind, item.job.sector_size, item.job.located)
                 running = groth16.gpu_prove_start(key.proving, item.assignment, self.device)
-            except CuzkError as error:
+                self._finalizers.submit(self._finish, item, key, running, epoch, slots)
+            except Exception as raised:     # a fault of ours too must not leave the job waiting
                 self._end(epoch, "failed")
-                self._fail(item.job, item.partition, error)
+                self._fail(item.job, item.partition, self._error(item, raised))
                 slots.release()
-                continue
-            self._finalizers.submit(self._finish, item, key, running, epoch, slots)
 
     def _finish(self, item: _Item, key: _Key, running, epoch: int, slots) -> None:
         job, k = item.job, item.partition
@@ -196,12 +196,10 @@ class Engine:
                              f"one that does not, {item.attempt} times",
                              "the witness does not satisfy the circuit, the parameters are of another one, "
                              "or the device computes wrongly")
-        except CuzkError as raised:
-            error = raised
         except Exception as raised:     # a fault of ours or of the device: it must not leave the job waiting
-            error = _internal(f"prove partition {k} of {job.id}", raised)
+            error = self._error(item, raised)
         finally:
-            self._end(epoch, outcome, sum(running.timings.values()))
+            self._end(epoch, outcome, sum(list(running.timings.values())))      # the device may still add to it
             slots.release()
         if again:
             self._queue.put(_Item(item.order, job, k, item.assignment, time.perf_counter(), item.attempt + 1))
@@ -220,6 +218,17 @@ class Engine:
     def _end(self, epoch: int, outcome: str, milliseconds: float | None = None) -> None:
         self.tracker.partition_gpu_end(epoch, outcome, milliseconds)
 
+    def _error(self, item: _Item, raised: Exception) -> CuzkError:
+        """What an exception means; the device's own are told from ours, and after `close` nothing is news."""
+        if self.closed and not isinstance(raised, CuzkError):
+            return fail(Exit.INTERNAL, "proof stopped")
+        operation, text = f"prove partition {item.partition} of {item.job.id}", f"{type(raised).__name__}: {raised}"[:300]
+        if type(raised).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
+            return as_error(operation, raised)
+        if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+            return fail(Exit.RESOURCES, operation, actual=text, hint="the device has not enough memory")
+        return fail(Exit.DEVICE, operation, actual=text)
+
     def _fail(self, job: Job, partition: int, error: CuzkError) -> None:
         self.tracker.partition_failed(job.id, partition, str(error))
         with job.lock:
@@ -237,16 +246,3 @@ class Engine:
             executor.shutdown(wait=False, cancel_futures=True)
         self.pool.close()
         self._meter.stop()
-
-
-def _internal(operation: str, error: BaseException) -> CuzkError:
-    """What an unforeseen exception becomes: the device's own are told from ours."""
-    text = f"{type(error).__name__}: {error}"[:300]
-    if type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError"):
-        exhausted = "RESOURCE_EXHAUSTED" in text or "Out of memory" in text
-        raised = fail(Exit.RESOURCES if exhausted else Exit.DEVICE, operation, actual=text,
-                      hint="the device has not enough memory" if exhausted else None)
-    else:
-        raised = fail(Exit.INTERNAL, operation, actual=text)
-    raised.__cause__ = error
-    return raised

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from typing import Callable, NamedTuple
 
 from ..errors import CuzkError, Exit, fail
+from ..faults import log
 from .shared import attach
 from .worker import receive, send
 
@@ -123,7 +124,8 @@ class SynthesisPool:
             return Synthesised(attach(fd, *answer[1:3]), answer[3])
         if answer[0] == "refused":
             raise answer[1]
-        raise fail(Exit.INTERNAL, f"synthesis of {task[0]} failed", actual=answer[1].strip().splitlines()[-1])
+        raise fail(Exit.INTERNAL, f"synthesis of {task[0]} failed", actual=answer[1].strip().splitlines()[-1],
+                   hint=log(answer[1]))
 
     def _bury(self, process: _Process, task, future: Future) -> tuple[_Process | None, bool]:
         """A worker died: name it, start another, and say whether its task is to be tried again."""

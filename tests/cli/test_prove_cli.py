@@ -16,7 +16,7 @@ from cuzk_cli.cli import output
 from cuzk_cli.errors import Exit, fail
 from cuzk_cli.kernels import runtime
 from cuzk_cli.params.format import read_verifying_key
-from cuzk_cli.prove import memory, verifier
+from cuzk_cli.prove import api, memory, verifier
 from cuzk_cli.sectors.commitments import to_cid
 from cuzk_cli.status import read_status
 
@@ -61,7 +61,7 @@ def cuzk(inside, monkeypatch):
 @pytest.fixture
 def device(cuzk, monkeypatch, tmp_path):
     """A device that gives the proofs in `device.proofs`, then the published one; and parameters for it."""
-    found = SimpleNamespace(proofs=[], started=0, cuzk=lambda *a, **k: cuzk(*a, "--params", tmp_path / "params", **k))
+    found = SimpleNamespace(proofs=[], started=0, refuses=None, cuzk=lambda *a, **k: cuzk(*a, "--params", tmp_path / "params", **k))
     (tmp_path / "params").mkdir()
     found.params = tmp_path / "params" / f"{VK.stem}.params"
     found.params.write_bytes(VK.read_bytes())
@@ -71,6 +71,8 @@ def device(cuzk, monkeypatch, tmp_path):
 
     def start(key, assignment, device):
         found.started += 1
+        if found.refuses:
+            raise found.refuses
         return SimpleNamespace(timings={"h_ms": 1.0})
 
     def finish(running, r, s):
@@ -184,14 +186,36 @@ def test_a_bad_proof_is_made_once_more(device, tmp_path, bad):
 
 
 @pytest.mark.parametrize("error, code", [
-    (fail(Exit.DEVICE, "run"), 12), (fail(Exit.PARAMETERS, "check a[1]", "p"), 11), (ZeroDivisionError("x"), 1)])
-def test_what_the_device_raises(device, tmp_path, error, code):
-    device.proofs = [error]
+    (fail(Exit.DEVICE, "run"), 12), (fail(Exit.PARAMETERS, "check a[1]", "p"), 11), (MemoryError(), 13),
+    (ZeroDivisionError("x"), 1)])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_the_device_raises(device, tmp_path, error, code, at_once):
+    device.proofs, device.refuses = [error], error if at_once else None
     found = device.cuzk(SECTOR, "-o", tmp_path / "p")
     assert found.code == code == found.json["results"][0]["exit"] and len(found.lines) == 1
     assert not (tmp_path / "p").exists()
     status = read_status(tmp_path / "CUZK_STATUS_DIR")
     assert status["pipelines"][0]["ok"] is False and status["counters"]["total_failed"] == 1
+    log = tmp_path / "XDG_STATE_HOME" / "cuzk" / "error.log"
+    assert log.exists() == (code == 1)
+    if code == 1:
+        assert "Traceback" in log.read_text() and "ZeroDivisionError: x" in log.read_text()
+        assert str(log) in found.lines[0] and "ZeroDivisionError: x" in found.lines[0]
+
+
+def test_a_fault_in_one_sector_stops_no_other(device, tmp_path, monkeypatch):
+    prepared = api.prepare
+
+    def faulty(request):
+        if request.label == "s-t01000-2":
+            raise ZeroDivisionError("x")
+        return prepared(request)
+
+    monkeypatch.setattr(api, "prepare", faulty)
+    found = device.cuzk(OTHER, SECTOR, "--out-dir", tmp_path / "d")
+    assert found.code == 1 and [r["exit"] for r in found.json["results"]] == [1, 0] and len(found.lines) == 1
+    assert os.listdir(tmp_path / "d") == ["s-t01000-1.snap.json"]
+    assert (tmp_path / "XDG_STATE_HOME" / "cuzk" / "error.log").exists()
 
 
 def test_several_sectors(device, tmp_path):
@@ -450,7 +474,8 @@ def stopped(tmp_path, number, reached, seconds, *options):
     assert result["exit"] == json.loads(out)["exit"] == 128 + number and result["proof"] is None
     status = read_status(tmp_path / "status")
     assert [p["state"] for p in status["processes"]] == ["ended"] and status["gpu_workers"] == []
-    assert all(job["finished"] and not job["ok"] for job in status["pipelines"])
+    assert all(job["error"] == f"stopped by {signal.Signals(number).name}" for job in status["pipelines"])
+    assert all(job["finished"] and job["ok"] is False for job in status["pipelines"])
     assert os.listdir(tmp_path / "status") == [f"status-{process.pid}.json"] and not (tmp_path / "p").exists()
     for _ in range(50):                 # an orphan is told to end, too
         if not processes_of(tmp_path):
@@ -471,10 +496,13 @@ def test_a_signal(tmp_path, number, reached):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reached", [partition_is("synth_done"), partition_is("gpu")], ids=["synthesised", "proving"])
+@pytest.mark.parametrize("seconds", [0, 2, 5])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_late(tmp_path, number, reached):
-    stopped(tmp_path, number, reached, 400)
+def test_a_signal_while_it_proves(tmp_path, number, seconds):
+    def proving(status):
+        return any(w["state"] == "proving" and w["busy_secs"] >= seconds for w in status["gpu_workers"])
+
+    stopped(tmp_path, number, proving, 400)
 
 
 @pytest.mark.slow

@@ -35,7 +35,8 @@ class Pool:
 
 
 @pytest.fixture
-def engine(monkeypatch):
+def engine(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))     # of the log of faults
     monkeypatch.setattr(engines, "SynthesisPool", Pool)
     made = engines.Engine(Tracker(), 1)
     monkeypatch.setattr(made, "key", lambda *a: SimpleNamespace(proving=None, verifier=None))
@@ -134,3 +135,42 @@ def test_a_worker_that_began_the_next_partition_is_not_idle_when_the_last_ends(e
     assert worker["state"] == "proving" and worker["current_partition"] == 1
     gates[1].set()
     future.result(timeout=20)
+
+
+@pytest.mark.parametrize("where", ["start", "finish"])
+def test_faults_fail_the_job_wherever_they_are_and_leave_the_worker_at_work(engine, monkeypatch, where, tmp_path):
+    def fault(*arguments):
+        raise ZeroDivisionError("x")
+
+    device(monkeypatch, lambda k, attempt: b"\1")
+    with monkeypatch.context() as broken:
+        broken.setattr(engines.groth16, f"gpu_prove_{where}", fault)
+        for i in range(2 * engines.OPEN):       # no slot is lost
+            with pytest.raises(CuzkError, match="ZeroDivisionError: x") as raised:
+                engine.submit(job(name=f"snap-1-{i}-x")).result(timeout=20)
+            assert raised.value.exit == Exit.INTERNAL
+    assert "Traceback" in (tmp_path / "cuzk" / "error.log").read_text()
+    assert engine.submit(job(name="snap-1-9-x")).result(timeout=20).proofs
+    assert all(w["state"] == "idle" for w in engine.tracker.snapshot()["gpu_workers"])
+
+
+@pytest.mark.parametrize("where", ["start", "finish"])
+def test_a_stop_in_the_middle_is_no_fault(engine, monkeypatch, where, tmp_path):
+    """What is refused after `close` ends quietly: no thread dies of it, nothing is logged."""
+    reached, died = threading.Event(), []
+    monkeypatch.setattr(threading, "excepthook", died.append)
+    device(monkeypatch, lambda k, attempt: b"\1")
+
+    def wait_for_the_end(*arguments):
+        reached.set()
+        while not engine.closed:
+            threading.Event().wait(0.01)
+        engine.device.submit(lambda: None)
+
+    monkeypatch.setattr(engines.groth16, f"gpu_prove_{where}", wait_for_the_end)
+    future = engine.submit(job())
+    assert reached.wait(20)
+    engine.close()
+    with pytest.raises(CuzkError, match="stopped"):
+        future.result(timeout=20)
+    assert not died and not (tmp_path / "cuzk").exists()

@@ -222,7 +222,8 @@ class Engine:
         """What an exception means; the device's own are told from ours, and after `close` nothing is news."""
         if self.closed and not isinstance(raised, CuzkError):
             return fail(Exit.INTERNAL, "proof stopped")
-        operation, text = f"prove partition {item.partition} of {item.job.id}", f"{type(raised).__name__}: {raised}"[:300]
+        operation = f"prove partition {item.partition} of {item.job.id}"
+        text = f"{type(raised).__name__}: {raised}"[:300]
         if type(raised).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
             return as_error(operation, raised)
         if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:

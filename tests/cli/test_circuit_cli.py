@@ -59,7 +59,8 @@ def test_partition_chooses(inside):
     sector = FIXTURES / "sectors" / "16KiB" / "s-t01000-1"
     vanilla = FIXTURES / "sectors" / "16KiB" / "update-cache" / "s-t01000-1" / "snap-vproof.json"
     compare(digest(inside, "--sector", sector, "--partition", "1", size="16KiB"), "16KiB", [1])
-    compare(digest(inside, "--sector", sector, "--vanilla", vanilla, "--partition", "1,0", size="16KiB"), "16KiB", [0, 1])
+    both = digest(inside, "--sector", sector, "--vanilla", vanilla, "--partition", "1,0", size="16KiB")
+    compare(both, "16KiB", [0, 1])
 
 
 def test_unsatisfied_input_is_never_refused(inside):
@@ -68,7 +69,8 @@ def test_unsatisfied_input_is_never_refused(inside):
 
 
 @pytest.mark.parametrize("arguments, named", [
-    ([], None), (["--sector-size", "3KiB"], "3KiB"), (["--sector-size", ""], None), (["--sector-size", "2KiB", "x"], None),
+    ([], None), (["--sector-size", "3KiB"], "3KiB"), (["--sector-size", ""], None),
+    (["--sector-size", "2KiB", "x"], None),
     (["--sector-size", "2KiB", "--vanilla", VANILLA], "--comm-r-old"), (["--sector-size", "2KiB", "--h", "99"], "--h"),
     (["--sector-size", "2KiB", "--h", "x"], None), (["--sector-size", "2KiB", "--sector", "nothing"], "nothing"),
     (["--sector-size", "2KiB", "--sector", SECTOR, "--partition", "1"], "--partition"),
@@ -92,7 +94,8 @@ def test_vanilla_proofs_that_cannot_be_read(inside, content):
 def test_a_vanilla_file_that_cannot_be_read(inside, tmp_path, path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain").write_text("")
-    found = inside("circuit", "digest", "snap", "--sector-size", "2KiB", "--vanilla", tmp_path / path, "--sector", SECTOR)
+    found = inside("circuit", "digest", "snap", "--sector-size", "2KiB", "--vanilla", tmp_path / path,
+                   "--sector", SECTOR)
     assert found.code == 10 and len(found.lines) == 1 and str(tmp_path / path) in found.lines[0]
 
 

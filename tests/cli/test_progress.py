@@ -67,7 +67,8 @@ def test_json_is_an_object_for_each_change_of_state(tracker, capsys):
     course(tracker, Progress("json"))
     found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(f["partition"], f["state"], f["partitions_done"]) for f in found] == [
-        (0, "pending", 0), (1, "pending", 0), (0, "synthesizing", 0), (0, "synth_done", 0), (0, "gpu", 0), (0, "done", 1)]
+        (0, "pending", 0), (1, "pending", 0), (0, "synthesizing", 0), (0, "synth_done", 0), (0, "gpu", 0),
+        (0, "done", 1)]
     assert all(f["event"] == "partition" and f["job_id"] == JOB and f["total_partitions"] == 2 for f in found)
 
 

@@ -61,7 +61,8 @@ def cuzk(inside, monkeypatch):
 @pytest.fixture
 def device(cuzk, monkeypatch, tmp_path):
     """A device that gives the proofs in `device.proofs`, then the published one; and parameters for it."""
-    found = SimpleNamespace(proofs=[], started=0, refuses=None, cuzk=lambda *a, **k: cuzk(*a, "--params", tmp_path / "params", **k))
+    found = SimpleNamespace(proofs=[], started=0, refuses=None)
+    found.cuzk = lambda *arguments, **more: cuzk(*arguments, "--params", tmp_path / "params", **more)
     (tmp_path / "params").mkdir()
     found.params = tmp_path / "params" / f"{VK.stem}.params"
     found.params.write_bytes(VK.read_bytes())
@@ -130,8 +131,11 @@ def test_standard_input_and_the_environment(device, monkeypatch, tmp_path):
 
 def test_nothing_is_written_beside_the_sector(device, tmp_path):
     sector = copy(tmp_path / "s")
+
     def look():
-        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in [sector.parent, *sector.parent.rglob("*")]}
+        paths = [sector.parent, *sector.parent.rglob("*")]
+        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in paths}
+
     before = look()
     assert device.cuzk(sector).code == 0 and look() == before
 
@@ -318,7 +322,7 @@ def test_of_another_sector(cuzk, tmp_path):
 def test_commitments_that_do_not_match(cuzk, tmp_path, name):
     other = json.loads((STORAGE / "s-t01000-2.json").read_text())[name]
     found = damaged(cuzk, SECTOR, tmp_path, "--" + name.replace("_", "-"), other)
-    assert len(found.lines) == 1 and name in found.lines[0] and other in found.lines[0] and FACTS[name] in found.lines[0]
+    assert len(found.lines) == 1 and all(word in found.lines[0] for word in (name, other, FACTS[name]))
 
 
 @pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", VANILLA.read_bytes()[:1000], b"\0" * 100])
@@ -341,7 +345,8 @@ def test_vanilla_proofs_of_another_sector(cuzk, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, named", [
-    ([], "--vanilla"), (["nothing"], "nothing"), ([f"{STORAGE}/s-t1-1"], "s-t1-1"), ([SECTOR, "--format", "pem"], "pem"),
+    ([], "--vanilla"), (["nothing"], "nothing"), ([f"{STORAGE}/s-t1-1"], "s-t1-1"),
+    ([SECTOR, "--format", "pem"], "pem"),
     ([SECTOR, "--partition", "1"], "--partition"), ([SECTOR, "--partition", "x"], "--partition"),
     ([SECTOR, "--comm-r-old", "zz"], "--comm-r-old"), ([SECTOR, "--comm-d-new", "ff" * 32], "--comm-d-new"),
     ([SECTOR, "--comm-d-new", to_cid("comm_r", bytes(32))], "CommR"), ([SECTOR, "--sector-size", "3KiB"], "3KiB"),

@@ -169,12 +169,15 @@ def test_durations_are_not_negative_when_clocks_go_back():
     wall, mono = Clock(), Clock(1000.0)
     tracker = two_workers(clock=wall, monotonic=mono)
     epoch = tracker.partition_gpu_start("A", 0, 0)
+    mono.now += 7
+    assert worker(tracker.snapshot(), 0)["busy_secs"] == 7.0
     wall.now, mono.now = 5.0, 5.0
+    assert worker(tracker.snapshot(), 0)["busy_secs"] == 7.0
     VALIDATOR.validate(tracker.snapshot())
     tracker.partition_gpu_end(epoch, "done")
     tracker.job_finished("A", True)
     VALIDATOR.validate(tracker.snapshot())
-    assert partition(tracker.snapshot(), "A", 0)["gpu_ms"] == 0.0
+    assert partition(tracker.snapshot(), "A", 0)["gpu_ms"] == 7000.0
 
 
 def test_snapshot_is_the_callers_own():

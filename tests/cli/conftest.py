@@ -12,7 +12,7 @@ import pytest
 
 from cuzk_cli.cli import main, streams
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:       # in the background of a shell; the processes we start inherit it
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:       # in a shell's background; our children inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -213,6 +214,7 @@ def test_generate_and_digest(tmp_path):
     assert digest.returncode == 0 and json.loads(digest.stdout)["circuit"] == "snap 2KiB"
 
 
+@pytest.mark.skipif(shutil.which("jq") is None, reason="there is no jq here")
 def test_jq(tmp_path):
     assert shell(tmp_path, "cuzk prove snap s-t01000-1 2>/dev/null | jq -e .ok").stdout == b"true\n"
     assert shell(tmp_path, "cuzk prove snap s-t01000-10 2>/dev/null | jq -e .ok").returncode != 0

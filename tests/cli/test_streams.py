@@ -18,20 +18,14 @@ def test_prove_into_verify(tmp_path):
             tmp_path, f"cuzk prove snap s-t01000-1 --format {format} -o - | cuzk verify snap s-t01000-1 --proof -"
         )
         assert done.returncode == 0 and json.loads(done.stdout)["verified"]
-    assert (
-        shell(
-            tmp_path, "cuzk prove snap s-t01000-1 | cuzk verify snap s-t01000-1 --proof - | jq -e .verified"
-        ).returncode
-        == 0
-    )
+    done = shell(tmp_path, "cuzk prove snap s-t01000-1 | cuzk verify snap s-t01000-1 --proof -")
+    assert done.returncode == 0 and json.loads(done.stdout)["verified"]
     assert shell(tmp_path, "cuzk prove snap s-t01000-10 -o - | cuzk verify snap s-t01000-1 --proof -").returncode == 10
 
 
 def test_vanilla_proofs_from_a_pipe(tmp_path):
-    done = shell(
-        tmp_path, "echo '[\"AA\"]' | cuzk prove snap s-t01000-1 --vanilla - | jq -re '.results[0].given[0][2]'"
-    )
-    assert done.returncode == 0 and done.stdout.strip() == b'["AA"]'
+    done = shell(tmp_path, "echo '[\"AA\"]' | cuzk prove snap s-t01000-1 --vanilla -")
+    assert done.returncode == 0 and json.loads(done.stdout)["results"][0]["given"][0][2] == '["AA"]\n'
 
 
 @pytest.mark.parametrize(
@@ -96,8 +90,8 @@ def test_what_went_wrong_first_is_the_exit_code(tmp_path):
 
 
 def test_closed_standard_error_and_input(tmp_path):
-    assert shell(tmp_path, "cuzk prove snap s-t01000-1 2>&- | jq -e .ok").returncode == 0
-    assert shell(tmp_path, "cuzk prove snap s-t01000-10 2>&- | jq -e '.ok == false'").returncode == 10
+    assert answer_of(shell(tmp_path, "cuzk prove snap s-t01000-1 2>&-"))["exit"] == 0
+    assert answer_of(shell(tmp_path, "cuzk prove snap s-t01000-10 2>&-"))["exit"] == 10
     done = shell(tmp_path, "cuzk verify snap s-t01000-1 --proof - <&-")
     assert done.returncode == 10 and json.loads(done.stdout)["ok"] is False
     assert shell(tmp_path, "cuzk prove snap s-t01000-1 --vanilla - <&-").returncode == 10

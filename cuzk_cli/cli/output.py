@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Callable
 
 from ..errors import CuzkError, Exit, fail
+from ..params.atomic import replacing
 
 FORMATS = {"json": "json", "raw": "bin", "hex": "hex", "base64": "b64"}     # format -> ending
 PROOF_BYTES = 192               # of one partition: A 48, B 96, C 48, compressed
@@ -75,52 +76,19 @@ def unwritable(path, error: OSError) -> CuzkError:
     return fail(Exit.OUTPUT, "write", path, None, error.strerror)
 
 
-def _discard(temporary: str | None) -> None:
-    if temporary is not None:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
-
-
 def write(path: Path, data: bytes) -> None:
-    """Write a file whole: temporary file beside it, fsync, rename.
-
-    Raises CuzkError (OUTPUT), leaving nothing behind.
-    """
-    temporary = None
-    try:
-        fd, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
-        with os.fdopen(fd, "wb") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, path)
-        temporary = None
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        _discard(temporary)
-        raise unwritable(path, error) from None
-    except BaseException:
-        _discard(temporary)
-        raise
+    """Write a file whole. Raises CuzkError (OUTPUT), leaving nothing behind."""
+    with replacing(path) as file:
+        file.write(data)
 
 
 def check_writable(path: Path) -> None:
     """Fail before long work where `path` could not be written. Raises CuzkError (OUTPUT)."""
-    temporary = None
     try:
-        fd, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
-        os.close(fd)
+        with tempfile.TemporaryFile(prefix=f".{path.name[:100]}.", dir=path.parent):
+            pass
     except OSError as error:
         raise unwritable(path, error) from None
-    finally:
-        _discard(temporary)
 
 
 def make_folder(path: Path) -> None:

@@ -33,14 +33,14 @@ def replacing(path):
     refuses.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}{TEMPORARY}")
     _unfinished.add(temporary)
     try:
         with open(temporary, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.rename(temporary, path)
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)

@@ -155,7 +155,7 @@ def test_out_dir_below_a_plain_file(tmp_path):
     assert answer_of(done)["exit"] == 18 and b"Not a directory" in done.stderr
 
 
-@pytest.mark.parametrize("failing", ["fsync", "rename", "fchmod"])
+@pytest.mark.parametrize("failing", ["fsync", "rename"])
 def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch, failing):
     def refuse(*arguments):
         raise OSError(28, os.strerror(28))

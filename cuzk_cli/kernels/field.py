@@ -7,6 +7,7 @@ every function's contract and `Field.admits` says whether two bounds may meet in
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def materialise(outs: list) -> list:
     return list(lax.reduce(ops, zeros, lambda x, y: [p | q for p, q in zip(x, y)], (0,)))
 
 
-class Field:
+class Field(ABC):
     """A prime field in `count` limbs of `width` bits. Subclasses give `product` and `admits`."""
 
     dtype: type
@@ -110,9 +111,13 @@ class Field:
         squares = tuple(a is b for a, b in pairs)
         return _traced_product(self, squares, [(list(a),) if a is b else (list(a), list(b)) for a, b in pairs])
 
+    @abstractmethod
     def admits(self, *bounds) -> bool:
         """May pairs whose limbs are bounded by (a, b) in absolute value enter `product` together?"""
-        raise NotImplementedError
+
+    @abstractmethod
+    def _product(self, *pairs) -> list:
+        """`product` for one shape."""
 
     def materialise(self, v) -> list:
         """The function of that name, as the curve formulas call it."""

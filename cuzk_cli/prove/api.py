@@ -26,10 +26,9 @@ from ..params import locate as params_locate
 from ..params.format import Counts, read_verifying_key
 from ..protocol import table
 from ..sectors.commitments import to_cid
-from ..sectors.vanilla import Commitments
 from ..status import Tracker
 from . import circuits, memory, verifier
-from .snap import KIND_OF, Prepared, Request, chosen, given_commitments, prepare
+from .snap import KIND_OF, Prepared, Request, prepare, public
 
 __all__ = ["Options", "Request", "digest", "generate", "prove", "verify"]
 
@@ -218,7 +217,7 @@ def verify(request: Request, proof: bytes, options: Options = Options()) -> dict
 
     Raises CuzkError (INPUT, PARAMETERS, USAGE) where it cannot be said.
     """
-    prepared = prepare_public(request)
+    prepared = public(request)
     size = prepared.size
     located = _located("snap", size, options)
     structure = circuits.structure("snap", size.bytes)
@@ -239,21 +238,6 @@ def verify(request: Request, proof: bytes, options: Options = Options()) -> dict
     return {**_facts(prepared), "ok": not bad, "exit": int(Exit.VERIFICATION) if bad else 0, "verified": not bad,
             "partitions_verified": good, "verifying_key": str(path), "network_accepts": accepts,
             "errors": [p.as_dict() for p in problems], "warnings": located.warnings if not options.vk else []}
-
-
-def prepare_public(request: Request) -> Prepared:
-    """The public facts alone: vanilla proofs are neither needed nor made where commitments and a size are given."""
-    if request.sector is None:
-        found = given_commitments(request)
-        missing = ["--" + name.replace("_", "-") for name in KIND_OF if name not in found]
-        if request.sector_size is None:
-            missing.append("--sector-size")
-        if missing:
-            raise fail(Exit.USAGE, "find the public inputs", " ".join(missing), "given, as no sector is", "not given")
-        size = table.parse_size(request.sector_size)
-        return Prepared(request, None, None, None, size, Commitments(*(found[n] for n in Commitments._fields)),
-                        chosen(request, size), [], [])
-    return prepare(request, check=False)
 
 
 def digest(sector_size: str, request: Request | None = None, h: int | None = None) -> dict:

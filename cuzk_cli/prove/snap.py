@@ -108,34 +108,66 @@ def chosen(request: Request, size: Size) -> list[int]:
     return wanted
 
 
+def _named(beside: dict[str, str], source) -> dict[str, bytes]:
+    """The commitments of a request object. Raises CuzkError."""
+    where = source or "standard input"
+    return {name: commitment_text.parse(text, KIND_OF[name], f"{where}: {name}") for name, text in beside.items()}
+
+
+def _given_or_refused(request: Request, found: dict[str, bytes]) -> Commitments:
+    missing = ["--" + name.replace("_", "-") for name in KIND_OF if name not in found]
+    if request.sector_size is None:
+        missing.append("--sector-size")
+    if missing:
+        raise fail(Exit.USAGE, "find the public inputs", " ".join(missing), "given, as no sector is", "not given")
+    return Commitments(*(found[name] for name in Commitments._fields))
+
+
+def public(request: Request, hash: Hash = poseidon_batch) -> Prepared:
+    """The public facts alone, of a sector's files or of the options; no vanilla proof is read or made.
+
+    Raises CuzkError (INPUT, USAGE).
+    """
+    found = given_commitments(request)
+    size = parse_size(request.sector_size) if request.sector_size else None
+    if request.sector is not None:
+        checked = preflight(locate.find(request.sector, request.storage), found, hash, size)
+        return _prepared(request, checked, checked.size, checked.commitments, [])
+    return _prepared(request, None, size, _given_or_refused(request, found), [])
+
+
+def _prepared(request: Request, checked, size: Size, commitments: Commitments, proofs: list) -> Prepared:
+    name, miner, number, warnings = None, None, None, []
+    if checked is not None:
+        name, miner, number, warnings = (*checked.sector[:3], list(checked.warnings))
+    return Prepared(request, name, miner, number, size, commitments, chosen(request, size), proofs, warnings)
+
+
 def prepare(request: Request, hash: Hash = poseidon_batch, check: bool = True) -> Prepared:
     """Read, check and, where no vanilla proofs are given, make them.
 
-    check: refuse vanilla proofs that do not hold. Raises CuzkError (INPUT, USAGE) with all problems at once.
+    check: refuse files that do not belong together and vanilla proofs that do not hold; without it both are taken as they
+    are. Raises CuzkError (INPUT, USAGE) with all problems at once.
     """
     expected = given_commitments(request)
     size = parse_size(request.sector_size) if request.sector_size else None
     source = None if isinstance(request.vanilla, bytes) or request.vanilla == "-" else request.vanilla
-    checked, beside, warnings = None, {}, []
+    checked, proofs = None, None
     if request.sector is not None:
-        sector = locate.find(request.sector, request.storage)
-        checked = preflight(sector, expected, hash, size)
-        size, commitments, warnings = checked.size, checked.commitments, list(checked.warnings)
+        checked = preflight(locate.find(request.sector, request.storage), expected, hash, size, check)
+        size, commitments = checked.size, checked.commitments
     elif request.vanilla is None:
-        raise fail(Exit.USAGE, "find the input", None, "a sector, or --vanilla with --sector-size and the commitments", "neither")
+        raise fail(Exit.USAGE, "find the input", None, "a sector, or --vanilla with --sector-size and the commitments",
+                   "neither")
     elif size is None:
         raise fail(Exit.USAGE, "find the sector size", "--sector-size", "a size, as no sector is given", "none")
-    proofs: list[PartitionProof] | None = None
     if request.vanilla is not None:
         proofs, beside = encoding.read(read_source(request.vanilla), size, source)
+        if checked is None:
+            commitments = _given_or_refused(request, {**_named(beside, source), **expected})
+        elif check:
+            _compare(_named(beside, source), commitments, source)
     wanted = chosen(request, size)
-    if checked is None:
-        for name, text in beside.items():
-            expected.setdefault(name, commitment_text.parse(text, KIND_OF[name], f"{source or 'standard input'}: {name}"))
-        missing = ["--" + name.replace("_", "-") for name in KIND_OF if name not in expected]
-        if missing:
-            raise fail(Exit.USAGE, "find the commitments", " ".join(missing), "given, as no sector is", "not given")
-        commitments = Commitments(*(expected[name] for name in Commitments._fields))
     if proofs is None:
         proofs = [make_vanilla(checked, k) for k in wanted]
     else:
@@ -153,6 +185,16 @@ def prepare(request: Request, hash: Hash = poseidon_batch, check: bool = True) -
                 problems += error.problems
         if problems:
             raise CuzkError(*problems)
-    name = None if checked is None else checked.sector.name
-    miner, number = (None, None) if checked is None else (checked.sector.miner, checked.sector.number)
-    return Prepared(request, name, miner, number, size, commitments, wanted, proofs, warnings)
+    return _prepared(request, checked, size, commitments, proofs)
+
+
+def _compare(named: dict[str, bytes], commitments: Commitments, source) -> None:
+    """Raises CuzkError (INPUT) for every commitment beside the vanilla proofs that is not the sector's."""
+    problems = []
+    for name, value in named.items():
+        actual = getattr(commitments, name)
+        if value != actual:
+            problems += fail(Exit.INPUT, f"compare its {name} with the sector's files", source or "standard input",
+                             actual.hex(), value.hex(), "the vanilla proofs are of another sector").problems
+    if problems:
+        raise CuzkError(*problems)

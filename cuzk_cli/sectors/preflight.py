@@ -56,8 +56,8 @@ class _WholeTreeD(TreeFile):
 class _Inspection:
     """Collects problems; each step gives None where it could not be done."""
 
-    def __init__(self, sector: Sector, hash: Hash):
-        self.sector, self.hash = sector, hash
+    def __init__(self, sector: Sector, hash: Hash, consistent: bool):
+        self.sector, self.hash, self.consistent = sector, hash, consistent
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
 
@@ -70,6 +70,13 @@ class _Inspection:
 
     def wrong(self, path, operation, expected=None, actual=None, hint=None) -> None:
         self.problems += fail(Exit.INPUT, operation, path, expected, actual, hint).problems
+
+    def disagree(self, path, operation, expected=None, actual=None, hint=None) -> None:
+        """Files that can be read but do not belong together: a problem, or a warning where that is what is asked for."""
+        if self.consistent:
+            self.wrong(path, operation, expected, actual, hint)
+        else:
+            self.warnings.append(fail(Exit.INPUT, operation, path, expected, actual, hint).problems[0].line())
 
     # ---- single files
     def replica(self, path: Path, size: int | None) -> SectorFile | None:
@@ -126,9 +133,11 @@ class _Inspection:
             stored = words[start:start + len(level)]
             bad = np.flatnonzero((stored != level).any(axis=1))
             if len(bad):
-                self.wrong(path, f"check node {start + bad[0]} (row {height})", level[bad[0]].tobytes().hex(),
-                           stored[bad[0]].tobytes().hex(), "tree D does not follow from its leaves")
-                return None
+                self.disagree(path, f"check node {start + bad[0]} (row {height})", level[bad[0]].tobytes().hex(),
+                              stored[bad[0]].tobytes().hex(), "tree D does not follow from its leaves")
+                if self.consistent:
+                    return None
+                break
             start += len(level)
         return _WholeTreeD(words, size.log_nodes)
 
@@ -176,10 +185,10 @@ class _Inspection:
             row = tree.levels[height][i * width:(i + 1) * width]
             bad = np.flatnonzero((stored[at:at + width] != row).any(axis=1))
             if len(bad):
-                self.wrong(file.path, f"compare node {at + bad[0]} (row {height}) with the replica",
-                           row[bad[0]].tobytes().hex(), stored[at + bad[0]].tobytes().hex(),
-                           f"this file or {replica.path} is damaged or of another sector")
-                return False
+                self.disagree(file.path, f"compare node {at + bad[0]} (row {height}) with the replica",
+                              row[bad[0]].tobytes().hex(), stored[at + bad[0]].tobytes().hex(),
+                              f"this file or {replica.path} is damaged or of another sector")
+                return not self.consistent
             height, at = height + 1, at + width
         return True
 
@@ -190,9 +199,10 @@ class _Inspection:
         expected = vanilla.encode(old.levels[0], data.nodes(0, 0, size.nodes), rho, np.arange(size.nodes) >> shift)
         bad = np.flatnonzero((expected != new.levels[0]).any(axis=1))
         if len(bad):
-            self.wrong(self.sector.update, f"check node {bad[0]}: old + data · rho", expected[bad[0]].tobytes().hex(),
-                       new.levels[0][bad[0]].tobytes().hex(),
-                       f"{len(bad)} of {size.nodes} nodes differ: the update does not encode this data on this replica")
+            self.disagree(self.sector.update, f"check node {bad[0]}: old + data · rho",
+                          expected[bad[0]].tobytes().hex(), new.levels[0][bad[0]].tobytes().hex(),
+                          f"{len(bad)} of {size.nodes} nodes differ: the update does not encode this data on this "
+                          "replica")
 
 
 def _comm_r(aux: tuple[bytes, bytes] | None, tree) -> bytes | None:
@@ -203,13 +213,15 @@ def _comm_r(aux: tuple[bytes, bytes] | None, tree) -> bytes | None:
 
 
 def preflight(sector: Sector, expected: Mapping[str, bytes] | None = None, hash: Hash = poseidon_batch,
-              sector_size: Size | None = None) -> Checked:
+              sector_size: Size | None = None, consistent: bool = True) -> Checked:
     """Open, read and check a sector's files.
 
     expected: commitments that the user gave, by name (comm_r_old, comm_r_new, comm_d_new). hash: Poseidon of octets.
+    consistent: False makes warnings of files that can be read but do not belong together, and takes `expected` as it is:
+    for digests, which never refuse what does not satisfy the circuit.
     Raises CuzkError (INPUT) with all problems at once.
     """
-    look = _Inspection(sector, hash)
+    look = _Inspection(sector, hash, consistent)
     wanted = None if sector_size is None else sector_size.bytes
     sealed = look.replica(sector.sealed, wanted)
     update = look.replica(sector.update, wanted if sealed is None else sealed.size)
@@ -223,15 +235,15 @@ def preflight(sector: Sector, expected: Mapping[str, bytes] | None = None, hash:
     r_new = None if update is None or size is None else look.tree_r(update, sector.update_cache, size)
 
     if aux_old is not None and r_old is not None and r_old.root.tobytes() != aux_old[1]:
-        look.wrong(sector.cache / "p_aux", "compare comm_r_last with the root of tree R", r_old.root.tobytes().hex(),
-                   aux_old[1].hex(), f"p_aux is damaged or of another sector, or {sector.sealed} is")
+        look.disagree(sector.cache / "p_aux", "compare comm_r_last with the root of tree R", r_old.root.tobytes().hex(),
+                      aux_old[1].hex(), f"p_aux is damaged or of another sector, or {sector.sealed} is")
     if aux_new is not None:
         if aux_old is not None and aux_new[0] != aux_old[0]:
-            look.wrong(sector.update_cache / "p_aux", "compare comm_c with that of the old cache", aux_old[0].hex(),
-                       aux_new[0].hex(), "one of the two is damaged or of another sector")
+            look.disagree(sector.update_cache / "p_aux", "compare comm_c with that of the old cache", aux_old[0].hex(),
+                          aux_new[0].hex(), "one of the two is damaged or of another sector")
         if r_new is not None and r_new.root.tobytes() != aux_new[1]:
-            look.wrong(sector.update_cache / "p_aux", "compare comm_r_last with the root of tree R",
-                       r_new.root.tobytes().hex(), aux_new[1].hex(), f"p_aux or {sector.update} is damaged")
+            look.disagree(sector.update_cache / "p_aux", "compare comm_r_last with the root of tree R",
+                          r_new.root.tobytes().hex(), aux_new[1].hex(), f"p_aux or {sector.update} is damaged")
 
     # each commitment apart, so that options are compared with whatever could be read
     known = {"comm_r_old": _comm_r(aux_old, r_old), "comm_r_new": _comm_r(aux_old, r_new),
@@ -241,10 +253,12 @@ def preflight(sector: Sector, expected: Mapping[str, bytes] | None = None, hash:
         look.labels(size, commitments, r_old, tree_d, r_new)
     for name, value in (expected or {}).items():
         if known[name] is not None and value != known[name]:
-            look.wrong(sector.name, f"compare {name} with the sector's files", value.hex(), known[name].hex(),
-                       "the files are of another sector, or the commitment is")
+            look.disagree(sector.name, f"compare {name} with the sector's files", value.hex(), known[name].hex(),
+                          "the files are of another sector, or the commitment is")
     if look.problems:
         raise CuzkError(*look.problems)
+    if not consistent:
+        commitments = commitments._replace(**(expected or {}))
     return Checked(sector, size, aux_old[0], commitments, r_old, tree_d, r_new, look.warnings)
 
 

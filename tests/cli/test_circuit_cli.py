@@ -68,6 +68,28 @@ def test_unsatisfied_input_is_never_refused(inside):
         assert digest(inside, "--vanilla", VANILLA, *where)["partitions"][0]["unsatisfied"] > 0
 
 
+@pytest.mark.parametrize("file", ["sealed/s-t01000-1", "update/s-t01000-1", "cache/s-t01000-1/p_aux",
+                                  "update-cache/s-t01000-1/p_aux", "update-cache/s-t01000-1/sc-02-data-tree-d.dat",
+                                  "cache/s-t01000-1/sc-02-data-tree-r-last.dat"])
+def test_files_that_do_not_belong_together_are_not_refused(inside, tmp_path, file):
+    """One flipped bit, in the root of tree D and in the first byte elsewhere: seen by the circuit, or nothing changes."""
+    sector = copy(tmp_path / "s")
+    data = bytearray((tmp_path / "s" / file).read_bytes())
+    data[-32 if "tree-d" in file else 0] ^= 1
+    (tmp_path / "s" / file).write_bytes(data)
+    found = digest(inside, "--sector", sector)["partitions"][0]
+    whole = digest(inside, "--sector", SECTOR)["partitions"][0]
+    unseen = file.endswith(("tree-r-last.dat", "update-cache/s-t01000-1/p_aux"))
+    assert (found == whole) == unseen and found["rows_sha256"] == whole["rows_sha256"]
+    if file == "update-cache/s-t01000-1/sc-02-data-tree-d.dat":
+        assert found["unsatisfied"] > 0
+
+
+def test_given_commitments_are_taken_as_they_are(inside):
+    found = digest(inside, "--sector", SECTOR, *commitments(comm_d_new=FACTS["comm_r_new"])[:-2])["partitions"][0]
+    assert found["public_inputs"][2] == FACTS["comm_r_new"] and found["unsatisfied"] > 0
+
+
 @pytest.mark.parametrize("arguments, named", [
     ([], None), (["--sector-size", "3KiB"], "3KiB"), (["--sector-size", ""], None),
     (["--sector-size", "2KiB", "x"], None),

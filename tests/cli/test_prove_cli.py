@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +20,7 @@ from cuzk_cli.prove import api, memory, verifier
 from cuzk_cli.sectors.commitments import to_cid
 from cuzk_cli.status import read_status
 
+from ..prove.pool import Pool
 from .common import REAL, environment
 from .fixed import FACTS, FIXTURES, OTHER, PROOF, SECTOR, STORAGE, VANILLA, VK, commitments, copy
 
@@ -30,25 +30,6 @@ from cuzk_cli.prove import engine as engines  # noqa: E402  (imports JAX, which 
 
 NAMES = ("comm_r_old", "comm_r_new", "comm_d_new")
 BAD = PROOF[::-1]
-
-
-class Pool:
-    """Synthesis at once, by no process."""
-
-    def __init__(self, workers, warn):
-        pass
-
-    def submit(self, kind, size, witness, started):
-        future = Future()
-        started()
-        future.set_result(SimpleNamespace(assignment=witness, milliseconds=1.0))
-        return future
-
-    def pids(self):
-        return []
-
-    def close(self):
-        pass
 
 
 @pytest.fixture
@@ -542,3 +523,16 @@ def test_two_partitions(shell, tmp_path):
     done = shell(f"(tail -c 192 p; head -c 192 p) | {verify} -")
     assert done.returncode == 14 and json.loads(done.stdout)["partitions_verified"] == [False, False]
     assert shell(f"tail -c 192 p | {verify} - --partition 1").returncode == 0
+
+
+def test_a_request_object_of_another_sector_is_refused_beside_a_sector(device, tmp_path):
+    """Its proofs are this sector's, so that only the commitments beside them tell."""
+    body = {"ProofType": 0, "Proofs": json.loads(VANILLA.read_text())}
+    values = {"old_r": FACTS["comm_r_old"], "new_r": FACTS["comm_r_new"], "new_d": FACTS["comm_d_new"]}
+    path = tmp_path / "request.json"
+    for wrong, name in ((None, ""), ("old_r", "comm_r_old"), ("new_r", "comm_r_new"), ("new_d", "comm_d_new")):
+        given = {**values, **({wrong: FACTS["comm_r_last_new"]} if wrong else {})}
+        path.write_text(json.dumps({**body, **{k: list(bytes.fromhex(v)) for k, v in given.items()}}))
+        ended = device.cuzk(SECTOR, "--vanilla", path)
+        assert ended.code == (10 if wrong else 0), ended.lines
+        assert not wrong or len(ended.lines) == 1 and str(path) in ended.lines[0] and name in ended.lines[0]

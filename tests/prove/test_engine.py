@@ -1,6 +1,5 @@
 """The engine around a prover whose device work is replaced: retries, the exit codes of failures, epochs in any order."""
 import threading
-from concurrent.futures import Future
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,28 +9,11 @@ from cuzk_cli.errors import CuzkError, Exit, fail
 from cuzk_cli.kernels import runtime
 from cuzk_cli.status import Tracker
 
+from .pool import Pool
+
 runtime.setup("cpu")
 
 from cuzk_cli.prove import engine as engines  # noqa: E402  (imports JAX, which is set up now)
-
-
-class Pool:
-    """Synthesis at once."""
-
-    def __init__(self, workers, warn):
-        pass
-
-    def submit(self, kind, size, witness, started):
-        future = Future()
-        started()
-        future.set_result(SimpleNamespace(assignment=witness, milliseconds=1.0))
-        return future
-
-    def pids(self):
-        return []
-
-    def close(self):
-        pass
 
 
 @pytest.fixture

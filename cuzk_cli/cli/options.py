@@ -1,12 +1,15 @@
 """Options that several commands share. The environment is read where a help text says so, never for --insecure-*."""
 from __future__ import annotations
 
+import inspect
 import os
-from typing import Annotated, List, Optional
+from dataclasses import MISSING, fields
+from functools import wraps
+from typing import Annotated, Callable, List, Optional, get_type_hints
 
 import typer
 
-from ..errors import Exit, fail
+from ..errors import CuzkError, Exit, Problem, fail
 
 Sectors = Annotated[Optional[List[str]], typer.Argument(
     metavar="[SECTOR]...", show_default=False,
@@ -69,3 +72,49 @@ def permissions(text: str, option: str) -> int:
     if not 0o400 <= mode <= 0o777 or not mode & 0o400:
         raise fail(Exit.USAGE, "read the permissions", option, "an octal number such as 0600 or 0644", repr(text))
     return mode
+
+
+def taking(group: type) -> Callable:
+    """Decorator of a command: the fields of a dataclass become options of it, its argument `options` an object of them."""
+    hints = get_type_hints(group, include_extras=True)
+    shared = [inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[f.name],
+                                default=inspect.Parameter.empty if f.default is MISSING else f.default)
+              for f in fields(group)]
+
+    def decorate(function):
+        hints_of_own = get_type_hints(function, include_extras=True)
+        own = [p.replace(annotation=hints_of_own[name], kind=inspect.Parameter.KEYWORD_ONLY)
+               for name, p in inspect.signature(function).parameters.items() if name != "options"]
+
+        @wraps(function)
+        def wrapper(**given):
+            values = {f.name: given.pop(f.name) for f in fields(group)}
+            return function(options=group(**values), **given)
+
+        wrapper.__signature__ = inspect.Signature([*own, *shared])
+        wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *shared)}
+        return wrapper
+    return decorate
+
+
+class Problems:
+    """What is wrong with the options, collected so that all of it is said at once."""
+
+    def __init__(self):
+        self.found: list[Problem] = []
+
+    def attempt(self, function: Callable, *arguments):
+        """What the function gives, None where it refuses."""
+        try:
+            return function(*arguments)
+        except CuzkError as error:
+            self.found += error.problems
+
+    def refuse(self, option: str | None, expected: str, actual: str, hint: str | None = None,
+               operation: str = "read the options") -> None:
+        self.found.append(Problem(Exit.USAGE, operation, option, expected, actual, hint))
+
+    def check(self) -> None:
+        """Raises CuzkError (USAGE) where something was refused."""
+        if self.found:
+            raise CuzkError(*self.found)

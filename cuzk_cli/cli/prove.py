@@ -1,9 +1,10 @@
-"""`cuzk prove snap`."""
+"""What every `cuzk prove` does around the prover: options, status, progress, files and signals."""
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Callable, Optional
 
 import typer
 
@@ -13,149 +14,126 @@ from ..status import Tracker, Writer, status_folder
 from . import options as o
 from . import output
 from .apart import Stopped, apart, within
-from .main import command, groups
 from .progress import MODES, Progress
 from .report import answer, lines
-from .streams import ClosedPipe, closed, put, put_json, read, say
+from .streams import ClosedPipe, closed, put, put_json, say
 
 
-@groups["prove"].command("snap-deals", hidden=True)
-@groups["prove"].command("update", hidden=True)
-@groups["prove"].command("snap")
-@command
-def snap(
-    sectors: o.Sectors = None, storage: o.Storage = None, vanilla: o.Vanilla = None, sector_size: o.SectorSize = None,
-    comm_r_old: o.CommROld = None, comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None,
-    partition: o.Partition = None, params: o.Params = None, test_params: o.TestParams = False,
+@dataclass(frozen=True)
+class ProveOptions:
+    """Options of every `cuzk prove`."""
+
+    params: o.Params = None
+    test_params: o.TestParams = False
     insecure_randomness: Annotated[Optional[str], typer.Option(
-        help="Fix r and s by a seed, to compare bytes. Such a proof hides nothing.")] = None,
+        help="Fix r and s by a seed, to compare bytes. Such a proof hides nothing.")] = None
     out: Annotated[Optional[str], typer.Option(
-        "-o", "--out", help="File of the proof; - puts it alone on standard output.")] = None,
-    out_dir: Annotated[Optional[str], typer.Option(help="Folder of the proofs, <sector>.snap.<ending>.")] = None,
-    format: Annotated[str, typer.Option("--format", help="Of the file: json, raw, hex or base64.")] = "json",
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-    device: o.Device = "auto",
-    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="The same as --device cpu.")] = False,
-    workers: Annotated[Optional[int], typer.Option(min=1, max=256, help="Synthesis processes.")] = None,
-    progress: o.Progress = "auto", json_errors: o.JsonErrors = False,
-    status_dir: o.StatusDir = None,
-    status_mode: Annotated[str, typer.Option(help="Permissions of the status file.")] = "0600",
-) -> int:
-    """Prove SnapDeals sector updates. Standard output is one JSON object; a proof is verified before it is written."""
-    given = locals()
-    mode = _check_options(given)
-    if closed(1) and not out_dir and out in (None, "-"):
+        "-o", "--out", help="File of the proof; - puts it alone on standard output.")] = None
+    out_dir: Annotated[Optional[str], typer.Option(help="Folder of the proofs, <name>.<kind>.<ending>.")] = None
+    format: Annotated[str, typer.Option("--format", help="Of the file: json, raw, hex or base64.")] = "json"
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False
+    device: o.Device = "auto"
+    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="The same as --device cpu.")] = False
+    workers: Annotated[Optional[int], typer.Option(min=1, max=256, help="Synthesis processes.")] = None
+    progress: o.Progress = "auto"
+    json_errors: o.JsonErrors = False
+    status_dir: o.StatusDir = None
+    status_mode: Annotated[str, typer.Option(help="Permissions of the status file.")] = "0600"
+
+
+def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Callable[[], list],
+          problems: o.Problems) -> int:
+    """Prove, print and write what `requests` gives; the exit code.
+
+    subjects: for each request what its result names, should it be stopped. requests is called apart from the main thread.
+    problems: of the kind's own options. Raises CuzkError (USAGE) for these and for what is wrong with `options`.
+    """
+    mode = _check(options, len(subjects), problems)
+    if closed(1) and not options.out_dir and options.out in (None, "-"):
         raise ClosedPipe        # there is nowhere to put a proof
-    tracker = Tracker(Writer(status_folder(status_dir), mode=mode, warn=lambda text: say(f"cuzk: warning: {text}")))
-    run = _Run(given, tracker)
-    shown = Progress(progress)
+    tracker = Tracker(Writer(status_folder(options.status_dir), mode=mode,
+                             warn=lambda text: say(f"cuzk: warning: {text}")))
+    run = _Run(options, kind, subjects, requests, tracker)
+    shown = Progress(options.progress)
     tracker.start()
     try:
         results = apart(run.work, lambda: shown.update(tracker.snapshot()), "prove")
     except Stopped as stopped:
         shown.close()
-        run.stop(stopped, quiet=json_errors)
+        run.stop(stopped, quiet=options.json_errors)
         raise
     finally:
         shown.close()
         within(1.0, tracker.close)
     found = answer(results)
-    if not json_errors:
+    if not options.json_errors:
         lines(found)
-    if out != "-":
+    if options.out != "-":
         put_json(found)
     elif found["ok"]:
-        put(output.encode(results[0], format))
+        put(output.encode(results[0], options.format))
     return found["exit"]
 
 
-def _check_options(given: dict) -> int:
+def _check(options: ProveOptions, count: int, problems: o.Problems) -> int:
     """The permissions of the status file. Raises CuzkError (USAGE) with every problem of the options."""
-    problems: list[Problem] = []
-
-    def attempt(function, *arguments):
-        try:
-            return function(*arguments)
-        except CuzkError as error:
-            problems.extend(error.problems)
-
-    def refuse(option, expected, actual, hint=None, operation="read the options"):
-        problems.append(Problem(Exit.USAGE, operation, option, expected, actual, hint))
-
-    attempt(o.choice, given["format"], output.FORMATS, "--format")
-    attempt(o.choice, given["progress"], MODES, "--progress")
-    attempt(o.choice, given["device"], o.DEVICES, "--device")
-    attempt(o.partition_list, given["partition"])
-    mode = attempt(o.permissions, given["status_mode"], "--status-mode")
-    sectors = given["sectors"] or []
-    of_one = [name for name in ("vanilla", "comm_r_old", "comm_r_new", "comm_d_new", "out") if given[name] is not None]
-    if len(sectors) > 1 and of_one:
-        refuse(", ".join("--" + name.replace("_", "-") for name in of_one), "one sector", str(len(sectors)),
-               "use --out-dir for several")
-    if given["out"] and given["out_dir"]:
-        refuse("-o, --out-dir", "one of them", "both")
-    if given["out"] == "" or given["out_dir"] == "":
-        refuse("-o, --out-dir", "a name", "an empty one")
-    if given["no_gpu"] and given["device"] == "cuda":
-        refuse("--no-gpu, --device", "one of them", "both")
-    if not sectors and given["vanilla"] is None:
-        refuse(None, "a sector, or --vanilla", "neither", operation="read the arguments")
-    if problems:
-        raise CuzkError(*problems)
+    problems.attempt(o.choice, options.format, output.FORMATS, "--format")
+    problems.attempt(o.choice, options.progress, MODES, "--progress")
+    problems.attempt(o.choice, options.device, o.DEVICES, "--device")
+    mode = problems.attempt(o.permissions, options.status_mode, "--status-mode")
+    if count > 1 and options.out is not None:
+        problems.refuse("--out", "one proof", str(count), "use --out-dir for several")
+    if options.out and options.out_dir:
+        problems.refuse("-o, --out-dir", "one of them", "both")
+    if options.out == "" or options.out_dir == "":
+        problems.refuse("-o, --out-dir", "a name", "an empty one")
+    if options.no_gpu and options.device == "cuda":
+        problems.refuse("--no-gpu, --device", "one of them", "both")
+    problems.check()
     return mode
-
-
-def vanilla_source(option: str | None) -> str | bytes | None:
-    """--vanilla as the prover takes it; standard input is read here, once. Raises CuzkError (INPUT)."""
-    return read("-") if option == "-" else option
 
 
 class _Run:
     """One call of the prover and the files of its results; `stop` may be called from another thread than `work`."""
 
-    def __init__(self, given: dict, tracker: Tracker):
-        self._given, self._tracker = given, tracker
-        self._names = [Path(sector.rstrip("/")).name for sector in given["sectors"] or []] or [None]
-        self._requests: list = []
+    def __init__(self, options: ProveOptions, kind: str, subjects: list[dict], requests: Callable, tracker: Tracker):
+        self._options, self._kind, self._subjects, self._tracker = options, kind, subjects, tracker
+        self._give = requests
         self._paths: list[Path | None] = []
         self._finished: dict[int, dict] = {}
         self._engines: list = []
         self._writing = threading.Lock()
 
     def work(self) -> list[dict]:
-        """One result for each sector, in order."""
+        """One result for each request, in order."""
         from ..prove import api
 
-        given = self._given
-        self._plan(api.Request)
-        self._keep = given["insecure_randomness"] is None
-        options = api.Options(params=given["params"], test_params=given["test_params"], workers=given["workers"],
-                              insecure_randomness=given["insecure_randomness"],
-                              device="cpu" if given["no_gpu"] else given["device"])
-        return api.prove(self._requests, options, self._tracker, self._on_result, self._existing,
+        given = self._options
+        requests = self._give()
+        self._plan(requests)
+        self._keep = given.insecure_randomness is None
+        options = api.Options(params=given.params, test_params=given.test_params, workers=given.workers,
+                              insecure_randomness=given.insecure_randomness,
+                              device="cpu" if given.no_gpu else given.device)
+        return api.prove(requests, options, self._tracker, self._on_result, self._existing,
                          warn=lambda text: say(f"cuzk: warning: {text}"), on_engine=self._engines.append)
 
-    def _plan(self, request_type) -> None:
-        """Requests, and the file of each."""
-        given = self._given
-        facts = {name: given[name] for name in ("sector_size", "comm_r_old", "comm_r_new", "comm_d_new")}
-        request = request_type(None, o.storage_folders(given["storage"]), vanilla_source(given["vanilla"]), **facts,
-                               partitions=o.partition_list(given["partition"]))
-        self._requests = [request._replace(sector=s) for s in given["sectors"] or []] or [request]
-        if given["out_dir"]:
-            folder, ending = Path(given["out_dir"]), output.FORMATS[given["format"]]
-            self._paths = [folder / f"{r.label}.snap.{ending}" for r in self._requests]
+    def _plan(self, requests: list) -> None:
+        """The file of each."""
+        given = self._options
+        if given.out_dir:
+            folder, ending = Path(given.out_dir), output.FORMATS[given.format]
+            self._paths = [folder / f"{r.label}.{self._kind}.{ending}" for r in requests]
             if len(set(self._paths)) < len(self._paths):
                 raise fail(Exit.USAGE, "name the output files", "--out-dir", "sectors with different names",
                            "the same name twice")
             output.make_folder(folder)
         else:
-            out = given["out"]
-            self._paths = [Path(out) if out and out != "-" else None] * len(self._requests)
+            self._paths = [Path(given.out) if given.out and given.out != "-" else None] * len(requests)
 
     def _existing(self, i: int, prepared, verifies) -> bytes | None:
         path = self._paths[i]
-        return None if path is None else output.existing(path, self._given["force"], self._keep, verifies)
+        return None if path is None else output.existing(path, self._options.force, self._keep, verifies)
 
     def _on_result(self, i: int, result: dict) -> None:
         path = self._paths[i]
@@ -164,7 +142,7 @@ class _Run:
             try:
                 if not result["reused"]:
                     with self._writing:
-                        output.write(path, output.encode(result, self._given["format"]))
+                        output.write(path, output.encode(result, self._options.format))
             except CuzkError as error:
                 result.update(ok=False, exit=int(error.exit), file=None, errors=[p.as_dict() for p in error.problems])
         self._finished[i] = result
@@ -176,8 +154,8 @@ class _Run:
         """
         problem = Problem(Exit(stopped.exit), f"stopped by {stopped.name}", actual="its proof was not finished")
         results = [self._finished.get(i) or {
-            "kind": "snap", "sector": name, "ok": False, "exit": stopped.exit, "proof": None, "verified": False,
-            "errors": [problem.as_dict()], "warnings": []} for i, name in enumerate(self._names)]
+            "kind": self._kind, **subject, "ok": False, "exit": stopped.exit, "proof": None, "verified": False,
+            "errors": [problem.as_dict()], "warnings": []} for i, subject in enumerate(self._subjects)]
         unfinished = sum(not r["ok"] for r in results)
         say(f"cuzk: stopped by {stopped.name}, {unfinished} of {len(results)} proofs not finished")
 
@@ -190,7 +168,7 @@ class _Run:
         for step in (end_jobs, lambda: [engine.close() for engine in self._engines], self._writing.acquire,
                      discard_unfinished):
             within(1.0, step)
-        if self._given["out"] != "-":
+        if self._options.out != "-":
             found = {**answer(results), "ok": False, "exit": stopped.exit}
             within(0.5, lambda: _try_put(found))
 

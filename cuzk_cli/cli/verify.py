@@ -1,7 +1,8 @@
-"""`cuzk verify snap`."""
+"""What every `cuzk verify` does around the verifier."""
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from dataclasses import dataclass
+from typing import Annotated, Callable, Optional
 
 import typer
 
@@ -9,34 +10,31 @@ from ..errors import CuzkError
 from . import options as o
 from . import output
 from .apart import apart
-from .main import command, groups
 from .report import SCHEMA_VERSION
 from .streams import put_json, read, say
 
 
-@groups["verify"].command("snap-deals", hidden=True)
-@groups["verify"].command("update", hidden=True)
-@groups["verify"].command("snap")
-@command
-def snap(
-    proof: Annotated[str, typer.Option("--proof", help="A file, - for standard input: raw, hex, base64 or our JSON.")],
-    sector: Annotated[Optional[str], typer.Argument(
-        help="The sector; not needed with --comm-* and --sector-size.")] = None,
-    storage: o.Storage = None, sector_size: o.SectorSize = None, comm_r_old: o.CommROld = None,
-    comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None, partition: o.Partition = None,
-    params: o.Params = None, test_params: o.TestParams = False,
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Options of every `cuzk verify`."""
+
+    proof: Annotated[str, typer.Option("--proof", help="A file, - for standard input: raw, hex, base64 or our JSON.")]
+    params: o.Params = None
+    test_params: o.TestParams = False
     vk: Annotated[Optional[str], typer.Option(
-        "--vk", help="Verifying key file, else the one among the parameters.")] = None,
-    json_errors: o.JsonErrors = False,
-) -> int:
-    """Verify a SnapDeals proof. Standard output is one JSON object; exit 14 for a proof that does not verify."""
+        "--vk", help="Verifying key file, else the one among the parameters.")] = None
+    json_errors: o.JsonErrors = False
+
+
+def verify(options: VerifyOptions, request: Callable[[], object]) -> int:
+    """Verify a proof for what `request` gives, called apart from the main thread; the exit code."""
     def work() -> dict:
-        data = output.decode(read(proof, output.LARGEST), "standard input" if proof == "-" else proof)
+        source = "standard input" if options.proof == "-" else options.proof
+        data = output.decode(read(options.proof, output.LARGEST), source)
         from ..prove import api
 
-        request = api.Request(sector, o.storage_folders(storage), None, sector_size, comm_r_old, comm_r_new, comm_d_new,
-                              o.partition_list(partition))
-        return api.verify(request, data, api.Options(params=params, test_params=test_params, vk=vk))
+        return api.verify(request(), data,
+                          api.Options(params=options.params, test_params=options.test_params, vk=options.vk))
 
     try:
         answer = apart(work, name="verify")
@@ -46,7 +44,7 @@ def snap(
     for text in answer.get("warnings", ()):
         say(f"cuzk: warning: {text}")
     for problem in answer["errors"]:
-        if not json_errors:
+        if not options.json_errors:
             say(f"cuzk: {problem['message']}")
     put_json({"schema_version": SCHEMA_VERSION, **answer})
     return answer["exit"]

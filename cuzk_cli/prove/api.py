@@ -1,13 +1,12 @@
 """The Python interface: prove, verify, digest and generate, with results as plain dictionaries.
 
-    from cuzk_cli.prove import api
-    results = api.prove([api.Request("storage/s-t01000-1")], api.Options(test_params=True))
+    from cuzk_cli.prove import api, snap
+    results = api.prove([snap.Request("storage/s-t01000-1")], api.Options(test_params=True))
 
 Every function may be called from any thread but none runs JAX on the caller's: device work has a thread of its own.
 """
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import time
@@ -25,12 +24,11 @@ from ..kernels import runtime
 from ..params import locate as params_locate
 from ..params.format import Counts, read_verifying_key
 from ..protocol import table
-from ..sectors.commitments import to_cid
 from ..status import Tracker
 from . import circuits, memory, verifier
-from .snap import KIND_OF, Prepared, Request, prepare, public
+from .kind import Prepared, Request, job_id
 
-__all__ = ["Options", "Request", "digest", "generate", "prove", "verify"]
+__all__ = ["Options", "digest", "generate", "prove", "verify"]
 
 UNITS = ("queue_wait_ms", "srs_load_ms", "synthesis_ms", "gpu_compute_ms", "verify_ms", "total_ms")
 
@@ -65,33 +63,9 @@ def _versions() -> dict:
     return {"cuzk": __version__, "jax": jax.__version__, "python": platform.python_version()}
 
 
-def _facts(prepared: Prepared) -> dict:
-    """What a result says of its input."""
-    values = prepared.commitments._asdict()
-    return {
-        "kind": "snap", "sector": prepared.name, "miner": prepared.miner, "sector_number": _number(prepared.number),
-        "sector_size": prepared.size.name, "sector_size_bytes": prepared.size.bytes,
-        "commitments": {name: {"hex": value.hex(), "cid": to_cid(KIND_OF[name], value)} for name, value in values.items()},
-        "public_inputs": [[w.tobytes().hex() for w in prepared.public_inputs(k)] for k in prepared.partitions],
-        "partitions": prepared.partitions,
-    }
-
-
-def _number(value: int | None):
-    """JSON numbers above 2^53 lose digits in some readers."""
-    return str(value) if value is not None and value >= 1 << 53 else value
-
-
-def job_id(prepared: Prepared) -> str:
-    """`snap-<miner>-<sector>-<digest12>`: the digest is of commitments and partitions."""
-    state = hashlib.sha256(b"".join(prepared.commitments) + repr((prepared.size.bytes, prepared.partitions)).encode())
-    x = lambda value: "x" if value is None else value
-    return f"snap-{x(prepared.miner)}-{x(prepared.number)}-{state.hexdigest()[:12]}"
-
-
 def failure(request: Request, error: CuzkError) -> dict:
     """The result of a request that failed."""
-    return {"kind": "snap", "sector": request.label if request.sector else None, "ok": False, "exit": int(error.exit),
+    return {"kind": request.kind, **request.subject(), "ok": False, "exit": int(error.exit),
             "errors": [p.as_dict() for p in error.problems], "warnings": [], "proof": None, "verified": False}
 
 
@@ -152,17 +126,17 @@ def _prove_one(i: int, request: Request, options: Options, engine, existing, war
     from .engine import Job
 
     started = time.perf_counter()
-    prepared = prepare(request)
+    prepared = request.prepare()
     for text in prepared.warnings:
         warn(text)
     vanilla_ms = (time.perf_counter() - started) * 1e3
-    size, kind = prepared.size, "snap"
+    size, kind = prepared.size, prepared.kind
     structure = circuits.structure(kind, size.bytes)
     located = _located(kind, size, options)
     for text in located.warnings:
         warn(text)
     problems: list[Problem] = []
-    for step in (lambda: memory.require(structure, f"snap {size.name}"),
+    for step in (lambda: memory.require(structure, f"{kind} {size.name}"),
                  lambda: None if options.test_params else located.require_params(Counts.of(structure).params_bytes)):
         try:
             step()
@@ -179,7 +153,7 @@ def _prove_one(i: int, request: Request, options: Options, engine, existing, war
         return len(proof) == 192 * len(inputs) and all(verifier.verify_partitions(key.verifier, inputs, proof))
 
     kept = existing(i, prepared, verifies)
-    result = _facts(prepared)
+    result = prepared.facts()
     if kept is None:
         job = Job(job_id(prepared), kind, size.bytes, prepared.partitions, prepared.witness, prepared.public_inputs,
                   located, options.insecure_randomness)
@@ -213,14 +187,14 @@ def _device() -> dict:
 
 
 def verify(request: Request, proof: bytes, options: Options = Options()) -> dict:
-    """Verify a proof for a sector's files or for commitments alone: {ok, verified, partitions: […], …}.
+    """Verify a proof for a request's files or public facts alone: {ok, verified, partitions: […], …}.
 
     Raises CuzkError (INPUT, PARAMETERS, USAGE) where it cannot be said.
     """
-    prepared = public(request)
-    size = prepared.size
-    located = _located("snap", size, options)
-    structure = circuits.structure("snap", size.bytes)
+    prepared = request.public()
+    kind, size = prepared.kind, prepared.size
+    located = _located(kind, size, options)
+    structure = circuits.structure(kind, size.bytes)
     path = options.vk or located.require_key(Counts.of(structure).vk_bytes)
     key = read_verifying_key(path, structure.n_inputs)
     if len(proof) != 192 * len(prepared.partitions):
@@ -229,41 +203,41 @@ def verify(request: Request, proof: bytes, options: Options = Options()) -> dict
                    f"{len(proof)} bytes")
     inputs = [prepared.public_inputs(k) for k in prepared.partitions]
     good = verifier.verify_partitions(verifier.prepare(key), inputs, proof)
-    circuit = params_locate.Circuit.of("snap", size)
+    circuit = params_locate.Circuit.of(kind, size)
     accepts = params_locate.network_accepts_key(circuit, key) if options.vk else located.network_accepts
     bad = [k for k, verdict in zip(prepared.partitions, good) if not verdict]
     problems = [] if not bad else fail(
         Exit.VERIFICATION, "verify the proof", None, "a proof that verifies",
         f"partition {', '.join(map(str, bad))} does not verify").problems
-    return {**_facts(prepared), "ok": not bad, "exit": int(Exit.VERIFICATION) if bad else 0, "verified": not bad,
+    return {**prepared.facts(), "ok": not bad, "exit": int(Exit.VERIFICATION) if bad else 0, "verified": not bad,
             "partitions_verified": good, "verifying_key": str(path), "network_accepts": accepts,
             "errors": [p.as_dict() for p in problems], "warnings": located.warnings if not options.vk else []}
 
 
-def digest(sector_size: str, request: Request | None = None, h: int | None = None) -> dict:
+def digest(kind: str, sector_size: str, request: Request | None = None) -> dict:
     """Digests of the circuit and, with a request, of its partitions' witnesses (the shape of the reference's dumps).
 
     Never refuses unsatisfied input. Raises CuzkError for input that cannot be read.
     """
     size = table.parse_size(sector_size)
-    structure = circuits.structure("snap", size.bytes)
+    structure = circuits.structure(kind, size.bytes)
     rows = circuit_digest.rows_sha256(structure)
     base = {"constraints": structure.n_rows, "inputs_with_one": structure.n_inputs, "aux": structure.n_aux,
             "nnz": structure.terms(), "rows_sha256": rows}
     entries = [{"partition": 0, **base}]
     if request is not None:
-        prepared = prepare(request._replace(sector_size=sector_size), check=False)
+        prepared = request.prepare(check=False)
         entries = []
         for k in prepared.partitions:
-            assignment = circuits.synthesise("snap", size.bytes, prepared.witness(k, h))
+            assignment = circuits.synthesise(kind, size.bytes, prepared.witness(k))
             entries.append({"partition": k, **base, "public_inputs": [w.tobytes().hex() for w in assignment.inputs[1:]],
                             "witness_sha256": circuit_digest.witness_sha256(assignment),
                             "unsatisfied": columns.unsatisfied(assignment)})
-    return {"circuit": f"snap {size.name}", "parameter_identifier": table.parameter_identifier("snap", size),
+    return {"circuit": f"{kind} {size.name}", "parameter_identifier": table.parameter_identifier(kind, size),
             "partitions": entries}
 
 
-def generate(sector_size: str, seed: str, folder: str, device: str = "auto",
+def generate(kind: str, sector_size: str, seed: str, folder: str, device: str = "auto",
              progress: Callable[[int, int], None] = lambda done, total: None,
              warn: Callable[[str], None] = lambda text: None) -> dict:
     """Make test parameters from a known trapdoor. Raises CuzkError (USAGE, PARAMETERS, RESOURCES, OUTPUT)."""
@@ -271,14 +245,15 @@ def generate(sector_size: str, seed: str, folder: str, device: str = "auto",
     runtime.setup(device)
     from ..params.generate import device_fixed_base, generate as generate_files
 
-    structure = circuits.structure("snap", size.bytes)
+    structure = circuits.structure(kind, size.bytes)
     need, (have, source) = structure.total_rows * 900 + (1 << 30), memory.available()
     if need > have:
-        raise fail(Exit.RESOURCES, f"plan the memory of generating snap {size.name}", None, f"{need} bytes",
+        raise fail(Exit.RESOURCES, f"plan the memory of generating {kind} {size.name}", None, f"{need} bytes",
                    f"{have} bytes ({source})")
     started = time.perf_counter()
-    made = generate_files(structure, table.parameter_stem("snap", size), Path(folder), seed, device_fixed_base(),
-                          progress=progress, waiting=lambda: warn(f"{folder}: waiting for another process that writes there"))
-    return {"ok": True, "exit": 0, "kind": "snap", "sector_size": size.name, "params": str(made.params), "vk": str(made.vk),
-            "size_bytes": made.bytes, "digest": made.digest, "insecure_seed": seed, "network_accepts": False,
-            "seconds": round(time.perf_counter() - started, 1)}
+    made = generate_files(structure, table.parameter_stem(kind, size), Path(folder), seed, device_fixed_base(),
+                          progress=progress,
+                          waiting=lambda: warn(f"{folder}: waiting for another process that writes there"))
+    return {"ok": True, "exit": 0, "kind": kind, "sector_size": size.name, "params": str(made.params),
+            "vk": str(made.vk), "size_bytes": made.bytes, "digest": made.digest, "insecure_seed": seed,
+            "network_accepts": False, "seconds": round(time.perf_counter() - started, 1)}

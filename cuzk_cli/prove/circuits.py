@@ -1,27 +1,39 @@
-"""The circuits that can be proved: from a proof kind and a sector size to structure, synthesis and counts."""
+"""The circuits that can be proved: from a proof kind and a sector size to structure and synthesis. No JAX."""
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Callable, NamedTuple
 
 from ..circuits import snap
 from ..protocol.table import SIZES, Size
 
-KINDS = ("snap",)
+
+class Circuit(NamedTuple):
+    """The circuit of a proof kind, for every sector size."""
+
+    shape: Callable[[Size], object]
+    build: Callable[[object], object]                       # shape -> Structure
+    synthesise: Callable[[object, object, object], object]  # structure, shape, witness -> Assignment
 
 
-def shape(size: Size) -> snap.Shape:
-    """The SnapDeals circuit's shape for a sector size."""
+def _snap(size: Size) -> snap.Shape:
     return snap.Shape(size.name, size.log_nodes, size.snap_partitions, size.snap_challenges, size.snap_apex_leaves,
                       size.snap_hs, size.arities)
+
+
+CIRCUITS = {
+    "snap": Circuit(_snap, snap.build, snap.synthesise),
+}
 
 
 @lru_cache(maxsize=4)
 def structure(kind: str, sector_size: int):
     """The constraint system of one partition, built once a process: the same object for every witness."""
-    assert kind in KINDS
-    return snap.build(shape(SIZES[sector_size]))
+    circuit = CIRCUITS[kind]
+    return circuit.build(circuit.shape(SIZES[sector_size]))
 
 
 def synthesise(kind: str, sector_size: int, witness):
     """One partition's Assignment from its vanilla data."""
-    return snap.synthesise(structure(kind, sector_size), shape(SIZES[sector_size]), witness)
+    circuit = CIRCUITS[kind]
+    return circuit.synthesise(structure(kind, sector_size), circuit.shape(SIZES[sector_size]), witness)

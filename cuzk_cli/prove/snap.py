@@ -1,7 +1,6 @@
-"""SnapDeals: from what a user gives (a sector's files, or vanilla proofs and commitments) to partitions ready for synthesis."""
+"""SnapDeals: from what a user gives (a sector's files, or vanilla proofs and commitments) to what synthesis takes."""
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,8 @@ from ..sectors import encoding, locate, vanilla
 from ..sectors.preflight import make_vanilla, preflight
 from ..sectors.trees import Hash
 from ..sectors.vanilla import Commitments, PartitionProof
+from .kind import plain_number
+from .source import read_source, source_name
 
 KIND_OF = {"comm_r_old": "comm_r", "comm_r_new": "comm_r", "comm_d_new": "comm_d"}
 
@@ -31,11 +32,40 @@ class Request(NamedTuple):
     comm_r_new: str | None = None
     comm_d_new: str | None = None
     partitions: tuple | None = None     # indices, None for all
+    h: int | None = None                # height in the public input, not of the encoding
+
+    @property
+    def kind(self) -> str:
+        return "snap"
 
     @property
     def label(self) -> str:
         """What results and files are named after."""
         return Path(self.sector.rstrip("/")).name if self.sector else "vanilla"
+
+    def subject(self) -> dict:
+        """The ids that the result of a failure carries."""
+        return {"sector": self.label if self.sector else None}
+
+    def prepare(self, hash: Hash = poseidon_batch, check: bool = True) -> Prepared:
+        """Read, check and, where no vanilla proofs are given, make them.
+
+        check: refuse files that do not belong together and vanilla proofs that do not hold; without it both are taken as
+        they are. Raises CuzkError (INPUT, USAGE) with all problems at once.
+        """
+        return _prepare(self, hash, check)
+
+    def public(self, hash: Hash = poseidon_batch) -> Prepared:
+        """The public facts alone, of a sector's files or of the options; no vanilla proof is read or made.
+
+        Raises CuzkError (INPUT, USAGE).
+        """
+        found = _given(self)
+        size = parse_size(self.sector_size) if self.sector_size else None
+        if self.sector is not None:
+            checked = preflight(locate.find(self.sector, self.storage), found, hash, size)
+            return _prepared(self, checked, checked.size, checked.commitments, [])
+        return _prepared(self, None, size, _given_or_refused(self, found), [])
 
 
 class Prepared(NamedTuple):
@@ -51,27 +81,46 @@ class Prepared(NamedTuple):
     proofs: list[PartitionProof]
     warnings: list[str]
 
-    def public_inputs(self, partition: int, h: int | None = None) -> np.ndarray:
+    @property
+    def kind(self) -> str:
+        return "snap"
+
+    def facts(self) -> dict:
+        """What a result says of its input."""
+        return {
+            "kind": "snap", "sector": self.name, "miner": self.miner, "sector_number": plain_number(self.number),
+            "sector_size": self.size.name, "sector_size_bytes": self.size.bytes,
+            "commitments": {name: {"hex": value.hex(), "cid": commitment_text.to_cid(KIND_OF[name], value)}
+                            for name, value in self.commitments._asdict().items()},
+            "public_inputs": [[w.tobytes().hex() for w in self.public_inputs(k)] for k in self.partitions],
+            "partitions": self.partitions,
+        }
+
+    def identity(self) -> bytes:
+        """Commitments, size and partitions."""
+        return b"".join(self.commitments) + repr((self.size.bytes, self.partitions)).encode()
+
+    def public_inputs(self, partition: int) -> np.ndarray:
         """[k_and_h_select, comm_r_old, comm_d_new, comm_r_new] as words uint64[4, 4]."""
         c = self.commitments
-        head = np.array([[self.selector(partition, h), 0, 0, 0]], np.uint64)
+        head = np.array([[self.selector(partition), 0, 0, 0]], np.uint64)
         return np.concatenate([head, np.frombuffer(c.comm_r_old + c.comm_d_new + c.comm_r_new, "<u8").reshape(3, 4)])
 
-    def selector(self, partition: int, h: int | None = None) -> int:
+    def selector(self, partition: int) -> int:
         """k + h_select · partitions."""
-        return partition + self.size.snap_h_select(h) * self.size.snap_partitions
+        return partition + self.size.snap_h_select(self.request.h) * self.size.snap_partitions
 
-    def witness(self, partition: int, h: int | None = None) -> PartitionWitness:
+    def witness(self, partition: int) -> PartitionWitness:
         """What the circuit takes from a partition's vanilla proof."""
         proof = self.proofs[self.partitions.index(partition)]
         words = [np.frombuffer(v, "<u8") for v in (self.commitments.comm_r_old, self.commitments.comm_d_new,
                                                    self.commitments.comm_r_new)]
-        return PartitionWitness(self.selector(partition, h), *words, proof.comm_c, proof.r_old.root[0],
+        return PartitionWitness(self.selector(partition), *words, proof.comm_c, proof.r_old.root[0],
                                 proof.r_new.root[0], proof.apex_leaves, proof.r_old.leaf, proof.d_new.leaf,
                                 proof.r_old.siblings, proof.r_new.siblings, proof.d_new.siblings)
 
 
-def given_commitments(request: Request) -> dict[str, bytes]:
+def _given(request: Request) -> dict[str, bytes]:
     """The commitments among the options. Raises CuzkError (USAGE) with every one that cannot be read."""
     found, problems = {}, []
     for name, kind in KIND_OF.items():
@@ -86,20 +135,15 @@ def given_commitments(request: Request) -> dict[str, bytes]:
     return found
 
 
-def read_source(source: str | bytes, stdin=None) -> bytes:
-    """The bytes of a file, or of standard input for "-". Raises CuzkError (INPUT)."""
-    if isinstance(source, bytes):
-        return source
-    try:
-        if source == "-":
-            return (stdin or sys.stdin.buffer).read()
-        return Path(source).read_bytes()
-    except OSError as error:
-        raise fail(Exit.INPUT, "read", source, "a readable file", error.strerror) from None
+def check_height(h: int | None, size: Size) -> None:
+    """Raises CuzkError (USAGE) for a height that no sector of this size is encoded with."""
+    if h is not None and h not in size.snap_hs:
+        raise fail(Exit.USAGE, "read the height", "--h", " or ".join(map(str, sorted(set(size.snap_hs)))), h)
 
 
-def chosen(request: Request, size: Size) -> list[int]:
+def _chosen(request: Request, size: Size) -> list[int]:
     """The partitions asked for. Raises CuzkError (USAGE)."""
+    check_height(request.h, size)
     wanted = list(range(size.snap_partitions)) if request.partitions is None else sorted(set(request.partitions))
     bad = [k for k in wanted if not 0 <= k < size.snap_partitions]
     if bad or not wanted:
@@ -123,35 +167,17 @@ def _given_or_refused(request: Request, found: dict[str, bytes]) -> Commitments:
     return Commitments(*(found[name] for name in Commitments._fields))
 
 
-def public(request: Request, hash: Hash = poseidon_batch) -> Prepared:
-    """The public facts alone, of a sector's files or of the options; no vanilla proof is read or made.
-
-    Raises CuzkError (INPUT, USAGE).
-    """
-    found = given_commitments(request)
-    size = parse_size(request.sector_size) if request.sector_size else None
-    if request.sector is not None:
-        checked = preflight(locate.find(request.sector, request.storage), found, hash, size)
-        return _prepared(request, checked, checked.size, checked.commitments, [])
-    return _prepared(request, None, size, _given_or_refused(request, found), [])
-
-
 def _prepared(request: Request, checked, size: Size, commitments: Commitments, proofs: list) -> Prepared:
     name, miner, number, warnings = None, None, None, []
     if checked is not None:
         name, miner, number, warnings = (*checked.sector[:3], list(checked.warnings))
-    return Prepared(request, name, miner, number, size, commitments, chosen(request, size), proofs, warnings)
+    return Prepared(request, name, miner, number, size, commitments, _chosen(request, size), proofs, warnings)
 
 
-def prepare(request: Request, hash: Hash = poseidon_batch, check: bool = True) -> Prepared:
-    """Read, check and, where no vanilla proofs are given, make them.
-
-    check: refuse files that do not belong together and vanilla proofs that do not hold; without it both are taken as they
-    are. Raises CuzkError (INPUT, USAGE) with all problems at once.
-    """
-    expected = given_commitments(request)
+def _prepare(request: Request, hash: Hash, check: bool) -> Prepared:
+    expected = _given(request)
     size = parse_size(request.sector_size) if request.sector_size else None
-    source = None if isinstance(request.vanilla, bytes) or request.vanilla == "-" else request.vanilla
+    source = source_name(request.vanilla)
     checked, proofs = None, None
     if request.sector is not None:
         checked = preflight(locate.find(request.sector, request.storage), expected, hash, size, check)
@@ -167,7 +193,7 @@ def prepare(request: Request, hash: Hash = poseidon_batch, check: bool = True) -
             commitments = _given_or_refused(request, {**_named(beside, source), **expected})
         elif check:
             _compare(_named(beside, source), commitments, source)
-    wanted = chosen(request, size)
+    wanted = _chosen(request, size)
     if proofs is None:
         proofs = [make_vanilla(checked, k) for k in wanted]
     else:

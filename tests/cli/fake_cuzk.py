@@ -28,6 +28,7 @@ class Request(NamedTuple):
     comm_r_new: str | None = None
     comm_d_new: str | None = None
     partitions: tuple | None = None
+    h: int | None = None
 
     @property
     def label(self) -> str:
@@ -150,12 +151,12 @@ def verify(request, proof, options=Options()) -> dict:
     }
 
 
-def digest(sector_size, request=None, h=None) -> dict:
-    return {"circuit": f"snap {sector_size}", "partitions": [{"partition": 0}]}
+def digest(kind, sector_size, request=None) -> dict:
+    return {"circuit": f"{kind} {sector_size}", "partitions": [{"partition": 0}]}
 
 
 def generate(
-    sector_size, seed, folder, device="auto", progress=lambda done, total: None, warn=lambda text: None
+    kind, sector_size, seed, folder, device="auto", progress=lambda done, total: None, warn=lambda text: None
 ) -> dict:
     progress(1, 2)
     if seed == "sleep":
@@ -163,18 +164,20 @@ def generate(
         time.sleep(60)
     if seed == "full":
         raise fail(Exit.OUTPUT, "write", folder, "a writable file", "No space left on device")
-    return {"ok": True, "exit": 0, "kind": "snap", "sector_size": sector_size, "insecure_seed": seed}
+    return {"ok": True, "exit": 0, "kind": kind, "sector_size": sector_size, "insecure_seed": seed}
 
 
 if __name__ == "__main__":
     import cuzk_cli
 
     api = types.ModuleType("cuzk_cli.prove.api")
-    for name in ("Request", "Options", "prove", "verify", "digest", "generate"):
+    for name in ("Options", "prove", "verify", "digest", "generate"):
         setattr(api, name, globals()[name])
+    snap = types.ModuleType("cuzk_cli.prove.snap")
+    snap.Request = Request
     package = types.ModuleType("cuzk_cli.prove")
-    package.api, cuzk_cli.prove = api, package
-    sys.modules.update({"cuzk_cli.prove": package, "cuzk_cli.prove.api": api})
+    package.api, package.snap, cuzk_cli.prove = api, snap, package
+    sys.modules.update({"cuzk_cli.prove": package, "cuzk_cli.prove.api": api, "cuzk_cli.prove.snap": snap})
     from cuzk_cli.cli.main import run
 
     run()

@@ -16,7 +16,7 @@ from cuzk_cli.cli import output
 from cuzk_cli.errors import Exit, fail
 from cuzk_cli.kernels import runtime
 from cuzk_cli.params.format import read_verifying_key
-from cuzk_cli.prove import api, memory, verifier
+from cuzk_cli.prove import memory, snap, verifier
 from cuzk_cli.sectors.commitments import to_cid
 from cuzk_cli.status import read_status
 
@@ -190,14 +190,14 @@ def test_what_the_device_raises(device, tmp_path, error, code, at_once):
 
 
 def test_a_fault_in_one_sector_stops_no_other(device, tmp_path, monkeypatch):
-    prepared = api.prepare
+    prepare = snap.Request.prepare
 
     def faulty(request):
         if request.label == "s-t01000-2":
             raise ZeroDivisionError("x")
-        return prepared(request)
+        return prepare(request)
 
-    monkeypatch.setattr(api, "prepare", faulty)
+    monkeypatch.setattr(snap.Request, "prepare", faulty)
     found = device.cuzk(OTHER, SECTOR, "--out-dir", tmp_path / "d")
     assert found.code == 1 and [r["exit"] for r in found.json["results"]] == [1, 0] and len(found.lines) == 1
     assert os.listdir(tmp_path / "d") == ["s-t01000-1.snap.json"]

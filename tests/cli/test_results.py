@@ -182,7 +182,7 @@ def test_every_option_arrives(tmp_path):
         stdin=b"[]",
     )
     request, options = answer_of(done)["results"][0]["given"]
-    assert request == [None, [], "[]", "2KiB", "a", "b", "c", [0, 2]]
+    assert request == [None, [], "[]", "2KiB", "a", "b", "c", [0, 2], None]
     assert options == {
         "params": "p",
         "test_params": False,
@@ -223,12 +223,12 @@ def test_jq(tmp_path):
 def test_the_fake_prover_has_the_interface_of_the_real_one():
     import inspect
 
-    from cuzk_cli.prove import api
+    from cuzk_cli.prove import api, snap
 
     from . import fake_cuzk
 
     for name in ("prove", "verify", "digest", "generate"):
         fake, real = (list(inspect.signature(getattr(module, name)).parameters) for module in (fake_cuzk, api))
         assert fake == real, name
-    assert fake_cuzk.Request._fields == api.Request._fields
+    assert fake_cuzk.Request._fields == snap.Request._fields
     assert list(fake_cuzk.Options.__dataclass_fields__) == list(api.Options.__dataclass_fields__)

@@ -71,7 +71,7 @@ def test_combined(rows):
 
 def test_proof_of_the_reference():
     """bellperson's proof of a real sector, from its witness by scalar arithmetic."""
-    sector = snap.prepare(snap.Request(sector=str(FIXTURES / "sectors" / "2KiB" / "s-t01000-1")))
+    sector = snap.Request(str(FIXTURES / "sectors" / "2KiB" / "s-t01000-1")).prepare()
     structure = circuits.structure("snap", 2048)
     assignment = circuits.synthesise("snap", 2048, sector.witness(0))
     columns = evaluate_columns(structure, lagrange_at(T.tau, structure.log_m, structure.total_rows))

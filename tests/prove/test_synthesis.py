@@ -16,7 +16,7 @@ SECTOR = Path(__file__).parents[2] / "fixtures" / "sectors" / "2KiB" / "s-t01000
 
 @pytest.fixture(scope="module")
 def witness():
-    return snap.prepare(snap.Request(str(SECTOR))).witness(0)
+    return snap.Request(str(SECTOR)).prepare().witness(0)
 
 
 def same(a, b):

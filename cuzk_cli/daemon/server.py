@@ -1,0 +1,199 @@
+"""The daemon's server: what listens, what of a client's message is read, and how it all ends.
+
+A request is read only in one of a few slots, at most `MESSAGE` bytes of it and within some seconds, so that clients that send
+much, slowly or nothing take bounded memory and time. To a client every call is a unary one.
+"""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Callable
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from ..errors import CuzkError, Exit, fail
+from ..faults import as_error
+from .address import Address
+from .control import Control, Facts
+from .jobs import Jobs, Refused
+from .proto import Method, control, proving
+from .roots import Roots
+from .service import Device, ProvingEngine
+
+MESSAGE = 128 << 20         # bytes; a WindowPoSt of 2349 sectors has 59 million
+CALLS = 4096                # at a time, most of which wait
+GRACE = 0.5                 # seconds for answers when the daemon stops
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MESSAGE), ("grpc.max_send_message_length", MESSAGE),
+    ("grpc.so_reuseport", 0),                       # a second daemon on the same port must fail
+    ("grpc.server_handshake_timeout_ms", 10_000), ("grpc.max_concurrent_streams", CALLS),
+    ("grpc.keepalive_time_ms", 60_000), ("grpc.keepalive_timeout_ms", 20_000),      # clients that vanished
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000), ("grpc.keepalive_permit_without_calls", 1),
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How requests of some calls are read."""
+
+    slots: int          # at a time
+    seconds: float
+    bytes: int
+
+
+LARGE = Reading(4, 120.0, MESSAGE)
+SMALL = Reading(64, 10.0, 1 << 16)
+_LARGE = {"SubmitProof", "Prove", "Submit"}
+
+
+class Daemon:
+    """Listens from its construction on, answers while `run` runs.
+
+    prover: as `prove.prover.Prover`. devices, memory_limit: see ProvingEngine.
+    """
+
+    def __init__(self, address: Address, prover, tracker, roots: Roots, facts: Facts,
+                 devices: Callable[[], dict[int, Device]] = dict, memory_limit: Callable[[], int] = lambda: 0):
+        self._address, self._prover, self._tracker, self._roots, self._facts = address, prover, tracker, roots, facts
+        self._devices, self._memory_limit = devices, memory_limit
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end: asyncio.Event | None = None
+        self.started, self.unfinished, self.address = threading.Event(), 0, str(address)
+
+    def run(self) -> None:
+        """Serve until `stop` or a drain. Raises CuzkError (BUSY, OUTPUT) where the address cannot be had."""
+        with _claimed(self._address):
+            asyncio.run(self._serve())
+
+    def stop(self) -> None:
+        """From any thread, also before `run` or after it: everybody who waits is told, and `run` returns."""
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):         # it has ended
+                loop.call_soon_threadsafe(self._end.set)
+
+    async def _serve(self) -> None:
+        self._end = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        submitting, others = ThreadPoolExecutor(1, "submit"), ThreadPoolExecutor(4, "calls")
+        apart = lambda function, *arguments: self._loop.run_in_executor(others, function, *arguments)
+        jobs = Jobs(self._prover, submitting)
+        engine = ProvingEngine(jobs, self._prover, self._tracker, apart, self._devices, self._memory_limit)
+        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS)
+        handle = _Handlers()
+        for proto, service, calls in (
+                (proving, "ProvingEngine", engine),
+                (control, "Control", Control(jobs, self._tracker, apart, self._roots, self._facts, self._end.set))):
+            methods = proto.services[service]
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(
+                f"cuzk.v1.{service}", {name: handle(method, getattr(calls, name)) for name, method in methods.items()}),))
+        self.address = _listen(server, self._address)
+        await server.start()
+        self.started.set()
+        try:
+            await self._end.wait()
+        finally:
+            self.unfinished = jobs.stop()
+            await server.stop(GRACE)
+            for executor in (submitting, others):
+                executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _Handlers:
+    """Wraps a call in reading, refusing, and answers to faults."""
+
+    def __init__(self):
+        self._slots = {reading: asyncio.Semaphore(reading.slots) for reading in (LARGE, SMALL)}
+
+    def __call__(self, method: Method, call: Callable):
+        reading = LARGE if call.__name__ in _LARGE else SMALL
+
+        async def handle(messages, context):
+            try:
+                async with self._slots[reading]:
+                    message = await _read(method.request, messages, reading)
+                return await call(message)
+            except Refused as refused:
+                code, text = refused.code, refused.text
+            except Exception as error:      # a fault of ours: one line for the client, the trace in the log file
+                code, text = grpc.StatusCode.INTERNAL, str(as_error(method.path, error))
+            await context.abort(code, " ".join(text.split()))
+
+        return grpc.stream_unary_rpc_method_handler(handle, None, method.response.SerializeToString)
+
+
+async def _read(kind: type, messages, reading: Reading):
+    """The one message of a call. Raises Refused."""
+    refuse = lambda text: Refused(grpc.StatusCode.INVALID_ARGUMENT, text)
+    data = None
+    try:
+        async with asyncio.timeout(reading.seconds):
+            async for each in messages:
+                if data is not None:
+                    raise refuse("a second message in a call of one")
+                if len(each) > reading.bytes:
+                    raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED,
+                                  f"a message of {len(each)} bytes, at most {reading.bytes} are taken")
+                data = each
+    except TimeoutError:
+        raise Refused(grpc.StatusCode.DEADLINE_EXCEEDED, f"the request was not whole within {reading.seconds:.0f} s") from None
+    if data is None:
+        raise refuse("no message")
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise refuse(f"no {kind.DESCRIPTOR.name}: {error}") from None
+
+
+# ---- the address
+@contextlib.contextmanager
+def _claimed(address: Address):
+    """A socket's path for this process alone: its folder, a lock beside it, and no socket left behind.
+
+    Raises CuzkError: BUSY, naming the process that has it; OUTPUT where it cannot be made.
+    """
+    if address.path is None:
+        yield
+        return
+    path = address.path
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise fail(Exit.OUTPUT, "listen", path, "no file, or a socket", "something else")
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise fail(Exit.OUTPUT, "listen", path, None, error.strerror) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(lock, 20, 0).decode(errors="replace").strip()
+            raise fail(Exit.BUSY, "listen", path, "no other daemon", f"process {owner or 'unknown'} listens there") from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        yield
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    finally:
+        os.close(lock)
+
+
+def _listen(server: grpc.aio.Server, address: Address) -> str:
+    """Bind; the address, with the port that was given for 0. Raises CuzkError (OUTPUT, BUSY)."""
+    before = os.umask(0o177)            # the socket is 0600 from the moment it is there
+    try:
+        port = server.add_insecure_port(str(address))
+    except RuntimeError as error:
+        raise fail(Exit.BUSY if address.path is None else Exit.OUTPUT, "listen", str(address), "an address that is free",
+                   " ".join(str(error).split())[:300]) from None
+    finally:
+        os.umask(before)
+    return str(address) if address.path is not None else f"{address.host_port.rsplit(':', 1)[0]}:{port}"

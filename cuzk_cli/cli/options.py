@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
+import time
 from dataclasses import MISSING, fields
+from datetime import datetime, timezone
 from functools import wraps
 from typing import Annotated, Callable, List, Optional, get_type_hints
 
@@ -40,6 +43,9 @@ JsonErrors = Annotated[bool, typer.Option(
     "--json-errors", help="Problems as objects in the result only, not as lines.")]
 
 DEVICES = ("auto", "cpu", "cuda")
+ON_DEVICE_ERROR = ("retry", "fail")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def storage_folders(option: list[str] | None) -> tuple:
@@ -57,6 +63,35 @@ def partition_list(text: str | None) -> tuple | None:
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         raise fail(Exit.USAGE, "read the partitions", "--partition", "numbers separated by commas", repr(text))
     return tuple(map(int, parts))
+
+
+def moment(text: str | None, option: str) -> float | None:
+    """"30m" from now, "2026-01-31T12:00:00Z" or seconds since the epoch -> seconds since the epoch. Raises CuzkError (USAGE).
+    """
+    if text is None:
+        return None
+    spans = re.fullmatch(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|s|m|h|d))+", text)
+    if spans:
+        parts = re.findall(r"([0-9.]+)(ms|s|m|h|d)", text)
+        return time.time() + sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if re.fullmatch(r"[0-9]{9,12}(?:\.[0-9]{1,9})?", text):
+        return float(text)
+    try:
+        found = datetime.fromisoformat(text)
+        return found.timestamp() if found.tzinfo else found.replace(tzinfo=timezone.utc).timestamp()
+    except (ValueError, OverflowError):
+        raise fail(Exit.USAGE, "read the time", option, "30m, 90s, 2026-01-31T12:00:00Z or seconds since 1970",
+                   repr(text)) from None
+
+
+def size_in_bytes(text: str | None, option: str) -> int | None:
+    """"8GiB", "8g", "8589934592" -> bytes. Raises CuzkError (USAGE)."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if match is None:
+        raise fail(Exit.USAGE, "read the size", option, "a size such as 8GiB", repr(text))
+    return int(float(match[1]) * _BYTES[match[2]])
 
 
 def choice(value: str, allowed, option: str) -> str:

@@ -35,6 +35,16 @@ class ProveOptions:
     device: o.Device = "auto"
     no_gpu: Annotated[bool, typer.Option("--no-gpu", help="The same as --device cpu.")] = False
     workers: Annotated[Optional[int], typer.Option(min=1, max=256, help="Synthesis processes.")] = None
+    memory_budget: Annotated[Optional[str], typer.Option(help="At most so much memory, as 8GiB.")] = None
+    deadline: Annotated[Optional[str], typer.Option(
+        help="Give up then, exit 17: 30m, 90s, 2026-01-31T12:00:00Z or seconds since 1970.")] = None
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for another process that proves the same, "
+                                                      "instead of exit 15.")] = False
+    no_resume: Annotated[bool, typer.Option(
+        "--no-resume", help="Prove partitions again that a stopped call had finished.")] = False
+    monolithic: Annotated[bool, typer.Option(
+        "--monolithic", help="Hand all partitions of a proof to a device at once.")] = False
+    on_device_error: Annotated[str, typer.Option(help="retry (once, on the same device) or fail.")] = "retry"
     progress: o.Progress = "auto"
     json_errors: o.JsonErrors = False
     status_dir: o.StatusDir = None
@@ -80,6 +90,9 @@ def _check(options: ProveOptions, count: int, problems: o.Problems) -> int:
     problems.attempt(o.choice, options.format, output.FORMATS, "--format")
     problems.attempt(o.choice, options.progress, MODES, "--progress")
     problems.attempt(o.choice, options.device, o.DEVICES, "--device")
+    problems.attempt(o.choice, options.on_device_error, o.ON_DEVICE_ERROR, "--on-device-error")
+    problems.attempt(o.moment, options.deadline, "--deadline")
+    problems.attempt(o.size_in_bytes, options.memory_budget, "--memory-budget")
     mode = problems.attempt(o.permissions, options.status_mode, "--status-mode")
     if count > 1 and options.out is not None:
         problems.refuse("--out", "one proof", str(count), "use --out-dir for several")
@@ -99,9 +112,10 @@ class _Run:
     def __init__(self, options: ProveOptions, kind: str, subjects: list[dict], requests: Callable, tracker: Tracker):
         self._options, self._kind, self._subjects, self._tracker = options, kind, subjects, tracker
         self._give = requests
+        self._deadline = o.moment(options.deadline, "--deadline")       # counted from here
         self._paths: list[Path | None] = []
         self._finished: dict[int, dict] = {}
-        self._engines: list = []
+        self._provers: list = []
         self._writing = threading.Lock()
 
     def work(self) -> list[dict]:
@@ -114,9 +128,13 @@ class _Run:
         self._keep = given.insecure_randomness is None
         options = api.Options(params=given.params, test_params=given.test_params, workers=given.workers,
                               insecure_randomness=given.insecure_randomness,
-                              device="cpu" if given.no_gpu else given.device)
+                              device="cpu" if given.no_gpu else given.device,
+                              memory_budget=o.size_in_bytes(given.memory_budget, "--memory-budget"), wait=given.wait,
+                              resume=not given.no_resume, monolithic=given.monolithic,
+                              on_device_error=given.on_device_error)
         return api.prove(requests, options, self._tracker, self._on_result, self._existing,
-                         warn=lambda text: say(f"cuzk: warning: {text}"), on_engine=self._engines.append)
+                         warn=lambda text: say(f"cuzk: warning: {text}"), on_prover=self._provers.append,
+                         deadline=self._deadline)
 
     def _plan(self, requests: list) -> None:
         """The file of each."""
@@ -165,7 +183,7 @@ class _Run:
                     self._tracker.job_finished(job["job_id"], False, f"stopped by {stopped.name}", stopped.name,
                                                stopped.exit)
 
-        for step in (end_jobs, lambda: [engine.close() for engine in self._engines], self._writing.acquire,
+        for step in (end_jobs, lambda: [prover.close() for prover in self._provers], self._writing.acquire,
                      discard_unfinished):
             within(1.0, step)
         if self._options.out != "-":

@@ -22,6 +22,7 @@ from . import accumulate, aggregate, points, schedule
 from .accumulate import BLOCK, LANES, ROWS, TABLE, TILES
 from .curve import Group
 from .devices import aligned, put_everywhere, put_sharded, shards
+from .pieces import between
 
 _TABLE_SIZES = (TABLE, 1 << 18, 1 << 21)        # points of a table: few sizes, few programs
 _READ = 1 << 17                                 # points read from a file at once
@@ -64,6 +65,7 @@ def point_table(encoded: np.ndarray | Read, group: Group, count: int | None = No
     rows = _new_rows(group, size)
     for start in range(0, count, _READ):
         n = min(_READ, count - start)
+        between()
         try:
             points.decode(read(start, n), group, rows[start:start + n])
         except points.BadPoint as bad:
@@ -117,6 +119,7 @@ def _run_plans(table: PointTable, plans: list, careful: bool):
     accumulator = accumulate.loader(group)(table.rows, put_sharded(first))
     bad = []
     for piece in range(max(len(p.pieces) for p in plans)):
+        between()
         entries = aligned((d, ROWS, LANES), np.int32)
         jobs, count = np.zeros((d, ROWS, 3), np.int32), np.zeros(d, np.int32)
         for k, p in enumerate(plans):
@@ -253,6 +256,7 @@ class Summation:
     def add(self, encoded: np.ndarray) -> None:
         """At most `Summation.batch()` encodings. Raises points.BadPoint."""
         group, d, n = self.group, shards(), len(encoded)
+        between()
         rows = _new_rows(group, TABLE)
         points.decode(encoded, group, rows[:n])
         entries = aligned((d, ROWS, LANES), np.int32)

@@ -14,7 +14,6 @@ reference (bellperson, groth16/prover/native.rs, `execute_fft`), also for rows t
 from __future__ import annotations
 
 import functools
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +25,7 @@ from . import ntt
 from .devices import aligned
 from .field import Field, materialise
 from .ntt import AXIS, GENERATOR, Plan, Walk
+from .pieces import between
 
 _SMALL = 256            # a row holds the small value v as code v - 256 < 0, a wide value as its index
 _REPLICATED = PS()
@@ -152,13 +152,24 @@ class QuotientPlan:
         return self.transforms.everywhere((codes, wide))
 
     def run(self, a, b, c) -> jax.Array:
-        """Dispatch every program; words [R1, C, 4] on the devices. With several host devices JAX waits for a program
-        before it takes the next one, so that this returns when the last one has begun."""
-        b_coset = self._shift(self._expand(*self.rows(b)))
-        a_coset = self._shift(self._expand(*self.rows(a)))
+        """Dispatch every program, each a piece of about 0.2 s at 2^21 on two cores; words [R1, C, 4] on the devices.
+        With several host devices JAX waits for a program before it takes the next one."""
+        def expanded(values):
+            between()
+            return self._expand(*self.rows(values))
+
+        def shifted(columns):
+            between()
+            return self._shift(columns)
+
+        b_coset = shifted(expanded(b))
+        a_coset = shifted(expanded(a))
+        between()
         product = self._multiply(a_coset, b_coset)
         del a_coset, b_coset
-        return self._divide(product, self._expand(*self.rows(c)))
+        columns = expanded(c)
+        between()
+        return self._divide(product, columns)
 
 
 def _each(function, *lists):
@@ -175,26 +186,6 @@ def plan(log_m: int, field: Field | None = None, devices: tuple | None = None) -
     return _plan(ntt.plan(log_m, field, devices))
 
 
-_dispatcher = ThreadPoolExecutor(1, "quotient")
-
-
-class Started:
-    """A quotient under way; `finish` waits for it."""
-
-    def __init__(self, words: Future):
-        self._words = words
-
-    def finish(self) -> np.ndarray:
-        """uint64[m - 1, 4] as `quotient` describes it. Raises what the computation raised."""
-        return np.asarray(self._words.result()).reshape(-1, 4)[:-1]
-
-
-def start_quotient(a, b, c, log_m: int, field: Field | None = None, devices: tuple | None = None) -> Started:
-    """Begin `quotient` and return at once. A thread of its own dispatches the programs in turn, none longer than about
-    0.2 s at 2^21 on two cores. a, b and c must not change before `finish`."""
-    return Started(_dispatcher.submit(lambda: plan(log_m, field, devices).run(a, b, c)))
-
-
 def quotient(a, b, c, log_m: int, field: Field | None = None, devices: tuple | None = None) -> np.ndarray:
     """Coefficients 0 to m - 2 of H, canonical little-endian words uint64[m - 1, 4], m = 2^log_m.
 
@@ -202,4 +193,4 @@ def quotient(a, b, c, log_m: int, field: Field | None = None, devices: tuple | N
     uint64[w, 4] canonical (below r); `small` is ignored at wide rows, and negative ones count as r - |v|. The last
     coefficient, which is zero for rows with a*b = c, is dropped.
     """
-    return start_quotient(a, b, c, log_m, field, devices).finish()
+    return np.asarray(plan(log_m, field, devices).run(a, b, c)).reshape(-1, 4)[:-1]

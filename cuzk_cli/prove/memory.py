@@ -36,9 +36,11 @@ def available() -> tuple[int, str]:
     return min(limits, default=(1 << 62, "unknown"))
 
 
-def require(structure, name: str) -> None:
-    """Raises CuzkError (RESOURCES) where the estimate does not fit."""
+def require(structure, name: str, budget: int | None = None) -> None:
+    """Raises CuzkError (RESOURCES) where the estimate does not fit what there is, or the `budget` in bytes."""
     need, (have, source) = estimate(structure), available()
+    if budget is not None and budget < have:
+        have, source = budget, "--memory-budget"
     if need > have:
         raise fail(Exit.RESOURCES, f"plan the memory of {name}", None, f"{need} bytes", f"{have} bytes ({source})",
                    "use a machine with more memory")

@@ -216,6 +216,13 @@ class State:
         part.synth_ms = ms
         self._moved(job, now)
 
+    def resumed(self, job_id: str, index: int, now: Moment) -> None:
+        """A partition whose proof an earlier run made: done, without an epoch."""
+        job, part = self._find(job_id, index)
+        if part is not None and part.state == "pending":
+            part.enter("done", now)
+            self._moved(job, now)
+
     # ---- epochs
     def open_epoch(self, job_id: str, partition: int | None, worker_id: int, partitions: list[int] | None,
                    now: Moment) -> int:

@@ -123,6 +123,12 @@ class Tracker:
             self._state.synthesis_end(job_id, index, ok, _number(ms), self._now())
         self._write()
 
+    def partition_resumed(self, job_id: str, index: int) -> None:
+        """A pending partition is done by an earlier run."""
+        with self._lock:
+            self._state.resumed(job_id, index, self._now())
+        self._write()
+
     def partition_gpu_start(self, job_id: str, partition: int | None, worker_id: int,
                             partitions: list[int] | None = None) -> int:
         """Open an epoch, and give its number. partition None: `partitions` (None: all of the job) as one piece of work.

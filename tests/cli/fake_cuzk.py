@@ -43,6 +43,11 @@ class Options:
     device: str = "auto"
     workers: int | None = None
     vk: str | None = None
+    monolithic: bool = False
+    resume: bool = True
+    wait: bool = False
+    on_device_error: str = "retry"
+    memory_budget: int | None = None
 
 
 def proof_of(request) -> bytes:
@@ -63,7 +68,7 @@ def failure(request, error) -> dict:
     }
 
 
-class Engine:
+class Prover:
     def close(self) -> None:
         if os.environ.get("FAKE_HANGS"):
             time.sleep(60)
@@ -74,11 +79,12 @@ def prove(
     options=Options(),
     tracker=None,
     on_result=lambda i, result: None,
-    existing=lambda i, prepared, good: None,
+    existing=lambda i, prepared, verifies: None,
     warn=lambda text: None,
-    on_engine=lambda engine: None,
+    on_prover=lambda prover: None,
+    deadline=None,
 ):
-    on_engine(Engine())
+    on_prover(Prover())
     tracker.add_workers([(0, 0)])
     results = []
     for i, request in enumerate(requests):

@@ -48,8 +48,9 @@ def device(cuzk, monkeypatch, tmp_path):
     (tmp_path / "params").mkdir()
     found.params = tmp_path / "params" / f"{VK.stem}.params"
     found.params.write_bytes(VK.read_bytes())
-    key = SimpleNamespace(proving=None, verifier=verifier.prepare(read_verifying_key(VK)),
-                          file=SimpleNamespace(size=found.params.stat().st_size), load_ms=1.0)
+    vk = read_verifying_key(VK)
+    key = SimpleNamespace(proving=None, verifier=verifier.prepare(vk), load_ms=1.0,
+                          file=SimpleNamespace(size=found.params.stat().st_size, verifying_key=vk))
     monkeypatch.setattr(engines.Engine, "key", lambda self, kind, size, located: key)
 
     def start(key, assignment, device):
@@ -176,7 +177,7 @@ def test_a_bad_proof_is_made_once_more(device, tmp_path, bad):
     (ZeroDivisionError("x"), 1)])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_what_the_device_raises(device, tmp_path, error, code, at_once):
-    device.proofs, device.refuses = [error], error if at_once else None
+    device.proofs, device.refuses = [error, error], error if at_once else None
     found = device.cuzk(SECTOR, "-o", tmp_path / "p")
     assert found.code == code == found.json["results"][0]["exit"] and len(found.lines) == 1
     assert not (tmp_path / "p").exists()

@@ -179,6 +179,15 @@ def test_every_option_arrives(tmp_path):
         "--no-gpu",
         "--workers",
         "3",
+        "--monolithic",
+        "--no-resume",
+        "--wait",
+        "--on-device-error",
+        "fail",
+        "--memory-budget",
+        "8GiB",
+        "--deadline",
+        "1h30m",
         stdin=b"[]",
     )
     request, options = answer_of(done)["results"][0]["given"]
@@ -190,6 +199,11 @@ def test_every_option_arrives(tmp_path):
         "device": "cpu",
         "workers": 3,
         "vk": None,
+        "monolithic": True,
+        "resume": False,
+        "wait": True,
+        "on_device_error": "fail",
+        "memory_budget": 8 << 30,
     }
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from cuzk_cli.kernels import ntt
 from cuzk_cli.kernels.field import R_ORDER as P, scalar_field
-from cuzk_cli.kernels.quotient import QuotientPlan, plan, quotient, start_quotient
+from cuzk_cli.kernels import pieces
+from cuzk_cli.kernels.quotient import QuotientPlan, plan, quotient
 
 HYBRID, INT32 = scalar_field("cpu"), scalar_field("cuda")
 
@@ -176,13 +177,18 @@ def test_identity_at_full_size(log_m):
     check_identity(log_m, (1 << log_m) - 12345)
 
 
-def test_start_returns_before_the_end_and_plans_are_kept():
-    a = rows([3] * 8)
-    b = list(range(8))
-    one = start_quotient(a, a, rows([9] * 8), 3)
-    two = start_quotient(rows(b), rows(b), rows([x * x for x in b]), 3)
-    assert not one.finish().any()           # 3 * 3 - 9 is the zero polynomial
-    assert to_ints(two.finish()) == schoolbook(b, b, [x * x for x in b], 3)[:-1]
+def test_another_quotient_goes_between_two_pieces_and_plans_are_kept():
+    a, b, inner = rows([3] * 8), list(range(8)), []
+
+    def turn():
+        if not inner:
+            inner.append(None)
+            inner.append(quotient(rows(b), rows(b), rows([x * x for x in b]), 3))
+
+    with pieces.interrupted_by(turn):
+        outer = quotient(a, a, rows([9] * 8), 3)
+    assert not outer.any()          # 3 * 3 - 9 is the zero polynomial
+    assert to_ints(inner[1]) == schoolbook(b, b, [x * x for x in b], 3)[:-1]
     assert plan(3) is plan(3, HYBRID)
 
 

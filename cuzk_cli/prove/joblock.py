@@ -1,0 +1,77 @@
+"""One process proves a job at a time: a lock file by job id, held by `flock`, so that a process that dies holds none."""
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from .state import state_folder
+
+
+def locks() -> Path:
+    """The folder of lock files."""
+    return state_folder() / "locks"
+
+
+class JobLock:
+    """The lock of one job. Where the folder cannot be written nobody is kept out."""
+
+    def __init__(self, job_id: str):
+        self.path = locks() / f"{job_id}.lock"
+        self.waited = False         # did its holder wait for another process?
+        self._file: int | None = None
+
+    def acquire(self) -> int | None:
+        """None when it is ours now; else the pid of the process that holds it, 0 where that is not known.
+
+        Raises OSError where the folder cannot be written.
+        """
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = os.pread(file, 20, 0)
+                os.close(file)
+                return int(owner) if owner.isdigit() else 0
+            if self._is_current(file):
+                break
+            os.close(file)          # its last owner removed the name meanwhile
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(os.getpid()).encode(), 0)
+        self._file = file
+        return None
+
+    def _is_current(self, file: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file), os.stat(self.path))
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """May be called again, and by one that never got it."""
+        if self._file is not None:
+            try:
+                os.unlink(self.path)
+            except OSError:
+                pass
+            os.close(self._file)
+            self._file = None
+
+
+def owner(job_id: str) -> int | None:
+    """The pid of the process that proves a job, None where nobody does."""
+    path = locks() / f"{job_id}.lock"
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        text = os.pread(file, 20, 0)
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(file)

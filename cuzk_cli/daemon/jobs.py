@@ -20,6 +20,7 @@ from typing import NamedTuple
 import grpc
 
 from ..faults import as_error
+from ..prove.urgency import Urgency
 from .requests import Asked
 
 KEPT = 4096                 # finished jobs that are remembered
@@ -73,7 +74,7 @@ class Job:
 
     id: str
     work: Work
-    priority: str | None
+    priority: Urgency | None
     deadline: float | None
     done: asyncio.Future                # of an Outcome; an exception when the daemon stops first
     submitted: float = field(default_factory=time.time)
@@ -87,7 +88,7 @@ class Job:
 
 
 class Jobs:
-    """The table. prover: `submit(request, priority=, deadline=) -> Ticket`."""
+    """The table. prover: a prove.prover.Prover."""
 
     def __init__(self, prover, executor: Executor):
         self._prover, self._executor = prover, executor
@@ -146,7 +147,7 @@ class Jobs:
     async def _start(self, work: Work, asked: Asked) -> None:
         if work.cancelled is not None:
             return
-        call = lambda: self._prover.submit(asked.request, priority=asked.priority, deadline=asked.deadline)
+        call = lambda: self._prover.submit(asked.request, asked.priority, asked.deadline)
         try:
             work.ticket = await self._loop.run_in_executor(self._executor, call)
         except Exception as error:      # the prover refuses, or a fault of ours: the job's result says so

@@ -12,10 +12,11 @@ from typing import Callable, NamedTuple
 from ..errors import CuzkError, Exit, Problem, fail
 from ..protocol.table import REGISTERED, SIZES, Size, parse_size
 from ..sectors import commitments
+from ..prove.urgency import Urgency
 from .proto import proving
 from .roots import Roots
 
-PRIORITIES = ("low", "normal", "high", "critical")
+PRIORITIES = {urgency.name.lower(): urgency for urgency in reversed(Urgency)}       # in curio's order, from 1
 _LONGEST_ID = 512           # characters; curio's ids of WindowPoSts hold blanks and brackets
 _LONGEST_TEXT = 4096
 _KINDS = {number: value.name for number, value in proving.enums["ProofKind"].values_by_number.items()}
@@ -32,7 +33,7 @@ class Asked(NamedTuple):
     content: bytes                  # equal for two that ask for the same
     held: int                       # bytes of input that came with it
     id: str = ""                    # the client's, "" for none
-    priority: str | None = None     # of PRIORITIES
+    priority: Urgency | None = None
     deadline: float | None = None   # seconds since the epoch
 
 
@@ -88,7 +89,7 @@ def from_message(message) -> Asked:
     problems.check()
     data = message.SerializeToString(deterministic=True)
     return Asked(request, hashlib.sha256(b"message" + data).digest(), len(data), request_id,
-                 PRIORITIES[priority - 1] if priority else None)
+                 list(PRIORITIES.values())[priority - 1] if priority else None)
 
 
 def _check_id(text: str, problems: _Problems) -> None:
@@ -149,7 +150,8 @@ def from_submit(message, roots: Roots) -> Asked:
         problems.refuse("deadline", "seconds since the epoch", message.deadline)
     made = problems.attempt(from_job, message.job, message.vanilla, roots)
     problems.check()
-    return Asked(*made, len(message.vanilla), message.request_id, message.priority or None, message.deadline or None)
+    return Asked(*made, len(message.vanilla), message.request_id, PRIORITIES.get(message.priority),
+                 message.deadline or None)
 
 
 def from_job(text: str, vanilla: bytes, roots: Roots) -> tuple[object, bytes]:

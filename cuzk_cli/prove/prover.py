@@ -139,10 +139,20 @@ class Prover:
             timer.daemon = True
             timer.start()
             ticket.result.add_done_callback(lambda _: timer.cancel())
+        ticket.result.add_done_callback(lambda result: self._report(ticket, result.result()))
         with self._changed:
             heapq.heappush(self._waiting, (ticket.order, ticket))
             self._changed.notify_all()
         return ticket
+
+    def _report(self, ticket: Ticket, result: dict) -> None:
+        """A request that fails before the engine knows of it is a failed job in the status all the same."""
+        if ticket.job is None and not result["ok"] and not self._closed:
+            id = ticket.job_id or f"{ticket.request.kind}-{ticket.request.label}"
+            first = result["errors"][0]
+            self.tracker.job_started(id, ticket.request.kind, [])
+            self.tracker.job_finished(id, False, "; ".join(p["message"] for p in result["errors"]),
+                                      Exit(first["exit"]).name, result["exit"])
 
     # ---- loading
     def _dispatch(self) -> None:

@@ -76,7 +76,7 @@ class Prover:
         self._threads, self._numbers = ThreadPoolExecutor(2), itertools.count()
         tracker.add_workers([(0, 0), (1, 0)])
 
-    def submit(self, request, priority=None, deadline=None, **_) -> Ticket:
+    def submit(self, request, priority=None, deadline=None) -> Ticket:
         self.requests.append(request)
         self.given.append((priority, deadline))
         ticket = Ticket(self, request, next(self._numbers))

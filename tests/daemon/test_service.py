@@ -7,6 +7,7 @@ import grpc
 import pytest
 
 from cuzk_cli.daemon import jobs, service
+from cuzk_cli.prove.urgency import Urgency
 
 from .conftest import snap
 from .fake import SIZE, proof_of, running
@@ -27,7 +28,7 @@ def test_prove(curio, daemon):
     assert found.proof == proof_of(request)
     assert (found.total_ms, found.synthesis_ms, found.srs_load_ms) == (12, 3, 0)
     assert request.kind == "snap" and request.sector_id == (1000, 1) and request.sector_size == "2KiB"
-    assert daemon.prover.given == [("normal", None)]
+    assert daemon.prover.given == [(Urgency.NORMAL, None)]
 
 
 def test_submit_and_await(curio, held):
@@ -101,6 +102,7 @@ def test_other_ids_share_the_work(curio, held):
 # ---- cancelling
 def test_cancel(curio, held):
     curio.SubmitProof(**snap(request_id="a"))
+    until(lambda: curio.GetStatus().gpus[0].current_job_id == "a")
     waiting = curio.future("AwaitProof", job_id="a")
     assert curio.CancelProof(job_id="a").was_running is True
     assert waiting.result().status == 3 and waiting.result().error_message == "cancelled by a client"

@@ -60,7 +60,7 @@ class Job:
     public_inputs: Callable[[int], object]      # partition -> words [n, 4]
     located: Located
     seed: str | None = None                     # of --insecure-randomness
-    urgency: Urgency = Urgency.NORMAL
+    order: Order | None = None                  # among others; None for that of its arrival at the engine
     monolithic: bool = False                    # all partitions are one assignment
     retry_device: bool = True                   # once more after a device error
     on_partition: Callable[[int, bytes], None] = lambda k, proof: None     # a verified proof, on any thread
@@ -171,7 +171,7 @@ class Engine:
     # ---- jobs
     def submit(self, job: Job) -> Future:
         """Synthesise and prove every partition that is not proved yet. The future gives the job; it raises CuzkError."""
-        order = Order.of(job.urgency, next(self._sequence))
+        order = job.order or Order.of(Urgency.NORMAL, next(self._sequence))
         self.tracker.job_started(job.id, job.kind, job.partitions)
         for k in job.proofs:
             self.tracker.partition_resumed(job.id, k)
@@ -319,7 +319,9 @@ class Engine:
             failures = dict.fromkeys(bad)
         again = {} if failures or not job.wanted else {k: item.assignments[k] for k in bad}
         outcome = "failed" if failures or (bad and not again) else "retry" if again else "done"
-        self.tracker.partition_gpu_end(epoch, outcome, sum(sum(list(r.timings.values())) for r in running.values()))
+        self.tracker.partition_gpu_end(
+            epoch, outcome, sum(sum(list(r.timings.values())) for r in running.values()),
+            {k: "done" for k in running if k in job.proofs})
         self._close(worker, item, again)
         if failures:
             self._fail(job, list(failures), error)
@@ -341,8 +343,8 @@ class Engine:
         good = verifier.verify_proof(key.verifier, job.public_inputs(k), proof)
         job.add_time("verify_ms", (time.perf_counter() - started) * 1e3)
         if good:
+            job.on_partition(k, proof)      # before the job can end
             job.proofs[k] = proof
-            job.on_partition(k, proof)
         return good
 
     # ---- ends

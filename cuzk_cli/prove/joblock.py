@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
+import time
 from pathlib import Path
 
 from .state import state_folder
@@ -20,6 +22,7 @@ class JobLock:
         self.path = locks() / f"{job_id}.lock"
         self.waited = False         # did its holder wait for another process?
         self._file: int | None = None
+        self._mutex = threading.Lock()
 
     def acquire(self) -> int | None:
         """None when it is ours now; else the pid of the process that holds it, 0 where that is not known.
@@ -27,6 +30,7 @@ class JobLock:
         Raises OSError where the folder cannot be written.
         """
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        patience = 100
         while True:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -34,7 +38,11 @@ class JobLock:
             except BlockingIOError:
                 owner = os.pread(file, 20, 0)
                 os.close(file)
-                return int(owner) if owner.isdigit() else 0
+                if owner.isdigit() or not patience:
+                    return int(owner) if owner.isdigit() else 0
+                patience -= 1       # it is about to write its pid
+                time.sleep(0.01)
+                continue
             if self._is_current(file):
                 break
             os.close(file)          # its last owner removed the name meanwhile
@@ -50,14 +58,15 @@ class JobLock:
             return False
 
     def release(self) -> None:
-        """May be called again, and by one that never got it."""
-        if self._file is not None:
+        """May be called again, from any thread, and by one that never got it."""
+        with self._mutex:
+            file, self._file = self._file, None
+        if file is not None:
             try:
                 os.unlink(self.path)
             except OSError:
                 pass
-            os.close(self._file)
-            self._file = None
+            os.close(file)
 
 
 def owner(job_id: str) -> int | None:

@@ -97,9 +97,12 @@ def kept() -> list[Kept]:
         return []
     for entry in folders:
         match = _NAME.fullmatch(entry.name)
-        if match and entry.is_dir(follow_symlinks=False):
-            path = Path(entry.path)
-            found.append(Kept(match[1], path, sorted(_partitions(path)), entry.stat(follow_symlinks=False).st_mtime))
+        try:
+            if match and entry.is_dir(follow_symlinks=False):
+                path, changed = Path(entry.path), entry.stat(follow_symlinks=False).st_mtime
+                found.append(Kept(match[1], path, sorted(_partitions(path)), changed))
+        except OSError:
+            continue                # it ended meanwhile
     return sorted(found, key=lambda job: job.kept_at)
 
 

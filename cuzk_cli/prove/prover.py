@@ -51,8 +51,8 @@ def failure(request: Request, error: CuzkError, job: str | None = None) -> dict:
 class Ticket:
     """One request: `result` gives a dictionary in any case; `job_id` is known once its input is read."""
 
-    def __init__(self, request: Request, urgency: Urgency, order: Order, existing: Existing, deliver: Callable):
-        self.request, self.urgency, self.order = request, urgency, order
+    def __init__(self, request: Request, order: Order, existing: Existing, deliver: Callable):
+        self.request, self.order = request, order
         self.existing, self.deliver = existing, deliver
         self.submitted, self.started = time.time(), time.perf_counter()
         self.job_id: str | None = None
@@ -131,7 +131,7 @@ class Prover:
         journal forgets the job.
         """
         urgency = of_kind(request.kind) if priority is None else priority
-        ticket = Ticket(request, urgency, Order.of(urgency, next(self._sequence)), existing, deliver)
+        ticket = Ticket(request, Order.of(urgency, next(self._sequence)), existing, deliver)
         if deadline is not None:
             late = lambda: ticket.fail(fail(Exit.DEADLINE, f"prove {ticket.job_id or request.label}", None,
                                             "a proof before its deadline", "none by then"))
@@ -267,7 +267,7 @@ class Prover:
         options, fixed = self.options, self.options.insecure_randomness is not None
         journal = Journal(ticket.job_id, prepared.identity(), key.file.verifying_key.raw, self.warn)
         job = Job(ticket.job_id, prepared.kind, prepared.size.bytes, prepared.partitions, prepared.witness,
-                  prepared.public_inputs, located, options.insecure_randomness, ticket.urgency,
+                  prepared.public_inputs, located, options.insecure_randomness, ticket.order,
                   options.monolithic, options.on_device_error == "retry")
         if not fixed:
             job.on_partition = journal.keep

@@ -250,20 +250,24 @@ class State:
             self._moved(job, now)
         return number
 
-    def close_epoch(self, number: int, outcome: str, gpu_ms: float | None, now: Moment) -> None:
-        """Close one epoch. Of an unknown or closed one: counted, nothing else."""
-        if outcome not in OUTCOMES:
-            raise ValueError(f"outcome of epoch {number}: expected one of {', '.join(OUTCOMES)}, actual {outcome!r}")
+    def close_epoch(self, number: int, outcome: str, gpu_ms: float | None, others: dict[int, str],
+                    now: Moment) -> None:
+        """Close one epoch; `others`: partitions of it with an outcome of their own. Of an unknown or closed one: counted,
+        nothing else."""
+        for word in (outcome, *others.values()):
+            if word not in OUTCOMES:
+                raise ValueError(f"outcome of epoch {number}: expected one of {', '.join(OUTCOMES)}, actual {word!r}")
         epoch = self.epochs.pop(number, None)
         if epoch is None:
             self.tally.ignored_ends += 1
             return
         self.tally.outcomes[outcome] += 1
         self._release(self.workers[epoch.worker], epoch, now)
-        for part in self._parts(epoch):
-            if not self._is_newest(part, epoch):
+        for index in epoch.partitions:
+            part = epoch.job.partitions.get(index) if epoch.job else None
+            if part is None or not self._is_newest(part, epoch):
                 continue
-            part.enter(OUTCOMES[outcome], now)
+            part.enter(OUTCOMES[others.get(index, outcome)], now)
             part.epoch_ms = _ms(epoch.started, now)
             part.gpu_ms = part.epoch_ms if gpu_ms is None else gpu_ms
         if epoch.job is not None:

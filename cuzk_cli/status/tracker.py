@@ -141,13 +141,14 @@ class Tracker:
         self._write()
         return epoch
 
-    def partition_gpu_end(self, epoch: int, outcome: str, gpu_ms: float | None = None) -> None:
+    def partition_gpu_end(self, epoch: int, outcome: str, gpu_ms: float | None = None,
+                          others: dict[int, str] | None = None) -> None:
         """Close an epoch: done, failed, or retry (to be assigned again). Raises ValueError for another outcome.
 
-        gpu_ms: device work; None: the time since its start.
+        gpu_ms: device work; None: the time since its start. others: partitions of the epoch with another outcome.
         """
         with self._lock:
-            self._state.close_epoch(epoch, outcome, _number(gpu_ms), self._now())
+            self._state.close_epoch(epoch, outcome, _number(gpu_ms), dict(others or {}), self._now())
         self._write()
 
     def partition_failed(self, job_id: str, index: int, error: str) -> None:

@@ -39,6 +39,8 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 StatusDir = Annotated[Optional[str], typer.Option(
     "--status-dir", help="Folder of status files. [env: CUZK_STATUS_DIR]")]
 Progress = Annotated[str, typer.Option("--progress", help="auto, plain, json or none; on standard error.")]
+Deadline = Annotated[Optional[str], typer.Option(
+    "--deadline", help="Give up then, exit 17: 30m, 90s, 2026-01-31T12:00:00Z or seconds since 1970.")]
 JsonErrors = Annotated[bool, typer.Option(
     "--json-errors", help="Problems as objects in the result only, not as lines.")]
 

@@ -15,7 +15,7 @@ import time
 import uuid
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 import grpc
 
@@ -88,10 +88,10 @@ class Job:
 
 
 class Jobs:
-    """The table. prover: a prove.prover.Prover."""
+    """The table. prover: a prove.prover.Prover, called on `executor`. tell: gets a line about each job that ends."""
 
-    def __init__(self, prover, executor: Executor):
-        self._prover, self._executor = prover, executor
+    def __init__(self, prover, executor: Executor, tell: Callable[[str], None] = lambda text: None):
+        self._prover, self._executor, self._tell = prover, executor, tell
         self._loop = asyncio.get_running_loop()
         self._jobs: dict[str, Job] = {}         # by id; finished ones in the order in which they ended
         self._work: dict[bytes, Work] = {}      # unfinished, by content
@@ -188,6 +188,9 @@ class Jobs:
             job.work.jobs.remove(job)
         job.finished = time.time()
         job.done.set_result(outcome)
+        why = outcome.cancelled or "; ".join(p["message"] for p in outcome.result["errors"])
+        self._tell(f"{job.id} ({job.work.label}): {outcome.state} after {job.finished - job.submitted:.1f} s"
+                   + (f": {why}" if why else ""))
         self._finished += 1
         self._jobs[job.id] = self._jobs.pop(job.id)     # to the end
         while self._finished > KEPT:

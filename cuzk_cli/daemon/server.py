@@ -55,53 +55,65 @@ _LARGE = {"SubmitProof", "Prove", "Submit"}
 
 
 class Daemon:
-    """Listens from its construction on, answers while `run` runs.
+    """One `run`; `stop` from any thread.
 
-    prover: as `prove.prover.Prover`. devices, memory_limit: see ProvingEngine.
+    make_prover: gives a prove.prover.Prover, when the address is ours. devices, memory_limit: see ProvingEngine.
+    tell: gets a line about each job that ends.
     """
 
-    def __init__(self, address: Address, prover, tracker, roots: Roots, facts: Facts,
-                 devices: Callable[[], dict[int, Device]] = dict, memory_limit: Callable[[], int] = lambda: 0):
-        self._address, self._prover, self._tracker, self._roots, self._facts = address, prover, tracker, roots, facts
-        self._devices, self._memory_limit = devices, memory_limit
+    def __init__(self, address: Address, make_prover: Callable, tracker, roots: Roots, facts: Facts,
+                 devices: Callable[[], dict[int, Device]] = dict, memory_limit: Callable[[], int] = lambda: 0,
+                 tell: Callable[[str], None] = lambda text: None):
+        self._address, self._make_prover, self._tracker, self._roots = address, make_prover, tracker, roots
+        self._facts, self._devices, self._memory_limit, self._tell = facts, devices, memory_limit, tell
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._end: asyncio.Event | None = None
-        self.started, self.unfinished, self.address = threading.Event(), 0, str(address)
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self.started, self.ended = threading.Event(), threading.Event()
+        self.address = str(address)     # with the port that was got, when `started` is set
+        self.lost = 0                   # jobs that were not finished, when `ended` is set
 
     def run(self) -> None:
-        """Serve until `stop` or a drain. Raises CuzkError (BUSY, OUTPUT) where the address cannot be had."""
-        with _claimed(self._address):
-            asyncio.run(self._serve())
+        """Serve until `stop` or a drain. Raises CuzkError: BUSY, OUTPUT where the address cannot be had, what the prover does.
+        """
+        try:
+            with _claimed(self._address):
+                prover = self._make_prover()
+                try:
+                    asyncio.run(self._serve(prover))
+                finally:
+                    prover.close()
+        finally:
+            self.ended.set()
 
     def stop(self) -> None:
-        """From any thread, also before `run` or after it: everybody who waits is told, and `run` returns."""
-        loop = self._loop
-        if loop is not None:
+        """Everybody who waits is told, and `run` returns; also when it has not begun."""
+        self._stopping = True
+        if self._loop is not None:
             with contextlib.suppress(RuntimeError):         # it has ended
-                loop.call_soon_threadsafe(self._end.set)
+                self._loop.call_soon_threadsafe(self._wake.set)
 
-    async def _serve(self) -> None:
-        self._end = asyncio.Event()
+    async def _serve(self, prover) -> None:
         self._loop = asyncio.get_running_loop()
+        if self._stopping:
+            return
         submitting, others = ThreadPoolExecutor(1, "submit"), ThreadPoolExecutor(4, "calls")
         apart = lambda function, *arguments: self._loop.run_in_executor(others, function, *arguments)
-        jobs = Jobs(self._prover, submitting)
-        engine = ProvingEngine(jobs, self._prover, self._tracker, apart, self._devices, self._memory_limit)
+        jobs = Jobs(prover, submitting, self._tell)
+        engine = ProvingEngine(jobs, prover, self._tracker, apart, self._devices, self._memory_limit)
+        own = Control(jobs, self._tracker, apart, self._roots, self._facts, self.stop)
         server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS)
         handle = _Handlers()
-        for proto, service, calls in (
-                (proving, "ProvingEngine", engine),
-                (control, "Control", Control(jobs, self._tracker, apart, self._roots, self._facts, self._end.set))):
-            methods = proto.services[service]
-            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(
-                f"cuzk.v1.{service}", {name: handle(method, getattr(calls, name)) for name, method in methods.items()}),))
+        for services, name, calls in ((proving.services, "ProvingEngine", engine), (control.services, "Control", own)):
+            handlers = {each: handle(method, getattr(calls, each)) for each, method in services[name].items()}
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(f"cuzk.v1.{name}", handlers),))
         self.address = _listen(server, self._address)
         await server.start()
         self.started.set()
         try:
-            await self._end.wait()
+            await self._wake.wait()
         finally:
-            self.unfinished = jobs.stop()
+            self.lost = jobs.stop()
             await server.stop(GRACE)
             for executor in (submitting, others):
                 executor.shutdown(wait=False, cancel_futures=True)

@@ -120,7 +120,7 @@ def running(storage=(), listen: str | None = None, **more):
     prover = Prover(Tracker())
     with tempfile.TemporaryDirectory(prefix="cuzk") as folder:     # a socket's path must be short
         where = address.parse(listen or f"unix:{folder}/d/s")
-        daemon = server.Daemon(where, prover, prover.tracker, Roots(storage), Facts("/params", False, "cpu"), **more)
+        daemon = server.Daemon(where, lambda: prover, prover.tracker, Roots(storage), Facts("/params", False, "cpu"), **more)
         errors = []
 
         def run() -> None:
@@ -141,7 +141,7 @@ def running(storage=(), listen: str | None = None, **more):
             prover.going.set()
             daemon.stop()
             thread.join(10)
-            assert not thread.is_alive() and not errors
+            assert not thread.is_alive() and not errors and prover.closed
 
 
 SIZE = parse_size("2KiB")

@@ -26,6 +26,8 @@ _GROUPS = {
     "verify": "Verify a proof.",
     "circuit": "Look at constraint systems.",
     "params": "Parameter files.",
+    "submit": "Give work to a running daemon.",
+    "jobs": "Jobs of a running daemon.",
 }
 groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text, epilog=_EXIT_CODES)
           for name, text in _GROUPS.items()}
@@ -99,7 +101,7 @@ def _run() -> int:
         catch_signals()
         try:
             with redirect_stdout(text):
-                from . import params, snap, status  # noqa: F401  (each registers its commands)
+                from . import clients, daemon, params, snap, status  # noqa: F401  (each registers its commands)
 
                 app()
         except SystemExit as end:

@@ -12,7 +12,7 @@ from ..errors import CuzkError, Exit, Problem, fail
 from ..params.atomic import discard_unfinished
 from ..status import Tracker, Writer, status_folder
 from . import options as o
-from . import output
+from . import output, remote
 from .apart import Stopped, apart, within
 from .progress import MODES, Progress
 from .prover import ProverOptions
@@ -34,6 +34,8 @@ class ProveOptions(ProverOptions):
     deadline: o.Deadline = None
     wait: Annotated[bool, typer.Option("--wait", help="Wait for another process that proves the same, "
                                                       "instead of exit 15.")] = False
+    daemon: Annotated[str, typer.Option(
+        "--daemon", help="auto: let a running daemon of the same version and parameters prove; never; require.")] = "auto"
     progress: o.Progress = "auto"
     json_errors: o.JsonErrors = False
 
@@ -52,16 +54,15 @@ def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Call
                              warn=lambda text: say(f"cuzk: warning: {text}")))
     run = _Run(options, kind, subjects, requests, tracker)
     shown = Progress(options.progress)
-    tracker.start()
     try:
-        results = apart(run.work, lambda: shown.update(tracker.snapshot()), "prove")
+        results = apart(run.work, lambda: shown.update(run.snapshot()), "prove")
     except Stopped as stopped:
         shown.close()
         run.stop(stopped, quiet=options.json_errors)
         raise
     finally:
         shown.close()
-        within(1.0, tracker.close)
+        within(1.0, run.close)
     found = answer(results)
     if not options.json_errors:
         lines(found)
@@ -77,6 +78,7 @@ def _check(options: ProveOptions, count: int, problems: o.Problems) -> None:
     options.check(problems)
     problems.attempt(o.choice, options.format, output.FORMATS, "--format")
     problems.attempt(o.choice, options.progress, MODES, "--progress")
+    problems.attempt(o.choice, options.daemon, remote.MODES, "--daemon")
     problems.attempt(o.moment, options.deadline, "--deadline")
     if count > 1 and options.out is not None:
         problems.refuse("--out", "one proof", str(count), "use --out-dir for several")
@@ -97,6 +99,8 @@ class _Run:
         self._paths: list[Path | None] = []
         self._finished: dict[int, dict] = {}
         self._provers: list = []
+        self._remote: remote.Remote | None = None
+        self._local = False
         self._writing = threading.Lock()
 
     def work(self) -> list[dict]:
@@ -107,10 +111,24 @@ class _Run:
         requests = self._give()
         self._plan(requests)
         self._keep = given.insecure_randomness is None
+        self._remote = remote.choose(given, requests, self._paths)
+        if self._remote is not None:
+            return self._remote.prove(requests, self._paths, self._deadline, self._on_result)
+        self._local = True
+        self._tracker.start()
         options = given.of_prover(insecure_randomness=given.insecure_randomness, wait=given.wait)
         return api.prove(requests, options, self._tracker, self._on_result, self._existing,
                          warn=lambda text: say(f"cuzk: warning: {text}"), on_prover=self._provers.append,
                          deadline=self._deadline)
+
+    def snapshot(self) -> dict:
+        """What Progress shows."""
+        return self._tracker.snapshot() if self._remote is None else self._remote.snapshot()
+
+    def close(self) -> None:
+        """Write a last status, if there is one."""
+        if self._local:
+            self._tracker.close()
 
     def _plan(self, requests: list) -> None:
         """The file of each."""
@@ -159,7 +177,8 @@ class _Run:
                     self._tracker.job_finished(job["job_id"], False, f"stopped by {stopped.name}", stopped.name,
                                                stopped.exit)
 
-        for step in (end_jobs, lambda: [prover.close() for prover in self._provers], self._writing.acquire,
+        end_remote = lambda: self._remote and self._remote.cancel(f"its client was stopped by {stopped.name}")
+        for step in (end_jobs, end_remote, lambda: [prover.close() for prover in self._provers], self._writing.acquire,
                      discard_unfinished):
             within(1.0, step)
         if self._options.out != "-":

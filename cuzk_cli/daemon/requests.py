@@ -7,12 +7,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from typing import Callable, NamedTuple
 
 from ..errors import CuzkError, Exit, Problem, fail
 from ..protocol.table import REGISTERED, SIZES, Size, parse_size
-from ..sectors import commitments
+from ..prove.source import read_source
 from ..prove.urgency import Urgency
+from ..sectors import commitments
 from .proto import proving
 from .roots import Roots
 
@@ -188,6 +190,11 @@ def _sector(value) -> bool:
     return _text(value) and ("/" not in value or value.startswith("/"))
 
 
+def _folders(value) -> bool:
+    """a list of absolute paths"""
+    return isinstance(value, list) and 0 < len(value) <= 64 and all(map(_path, value))
+
+
 def _indices(value) -> bool:
     """a list of indices"""
     return isinstance(value, list) and len(value) <= 64 and all(type(v) is int and 0 <= v < 1 << 31 for v in value)
@@ -204,28 +211,41 @@ def _fields(job: dict, known: dict[str, Callable], problems: _Problems) -> dict:
     return {key: value for key, value in given.items() if key in known and known[key](value)}
 
 
-_SNAP = {"sector": _sector, "vanilla": _path, "partitions": _indices,
-         **dict.fromkeys(("sector_size", "comm_r_old", "comm_r_new", "comm_d_new"), _text)}
+_COMMITMENTS = ("comm_r_old", "comm_r_new", "comm_d_new")
+_SNAP = {"sector": _sector, "storage": _folders, "vanilla": _path, "partitions": _indices,
+         **dict.fromkeys(("sector_size", *_COMMITMENTS), _text)}
 
 
 def _snap_job(job: dict, vanilla: bytes, roots: Roots, problems: _Problems):
     from ..prove import snap
-    from ..sectors import locate
 
-    given = _fields(job, _SNAP, problems)
+    given = {"storage": roots.folders, **_fields(job, _SNAP, problems)}
     if vanilla and "vanilla" in given:
         problems.refuse("vanilla", "one of a path and bytes", "both")
-    if "sector" in given:
-        found = problems.attempt(locate.find, given["sector"], roots.folders)
-        if found is not None:
-            problems.attempt(roots.check, found.sealed, found.cache, found.update, found.update_cache)
-    elif not vanilla and "vanilla" not in given:
+    if not vanilla and "vanilla" not in given and "sector" not in given:
         problems.refuse("sector", "a sector, or vanilla proofs", "neither")
     if "vanilla" in given:
         problems.attempt(roots.check, given["vanilla"])
-    if "partitions" in given:
-        given["partitions"] = tuple(given["partitions"])
-    return snap.Request(**{"vanilla": vanilla or None, **given, "storage": tuple(roots.folders)})
+    for name in given.keys() & {"partitions", "storage"}:
+        given[name] = tuple(given[name])
+    request = snap.Request(**{"vanilla": vanilla or None, **given})
+    problems.attempt(lambda: roots.check(*request.files()))
+    return request
+
+
+def _job_of_snap(request) -> dict:
+    bare = request.sector and "/" not in request.sector and request.storage     # looked for in storage folders
+    return {"sector": request.sector if bare or not request.sector else os.path.abspath(request.sector),
+            "storage": [os.path.abspath(folder) for folder in request.storage] if bare else None,
+            **{name: getattr(request, name) for name in ("sector_size", *_COMMITMENTS, "partitions")}}
 
 
 _JOBS = {"snap": _snap_job}
+_JOBS_OF = {"snap": _job_of_snap}
+
+
+def to_job(request) -> tuple[dict, bytes]:
+    """(job, vanilla) of which `from_job` makes the same request. Raises CuzkError (INPUT) where a file cannot be read."""
+    vanilla = b"" if request.vanilla is None else read_source(request.vanilla)
+    job = {"kind": request.kind, **_JOBS_OF[request.kind](request)}
+    return {key: value for key, value in job.items() if value is not None}, vanilla

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import stat
 import threading
@@ -21,7 +20,8 @@ from google.protobuf.message import DecodeError
 
 from ..errors import CuzkError, Exit, fail
 from ..faults import as_error
-from .address import Address
+from ..prove.joblock import FileLock
+from .address import Address, default_socket
 from .control import Control, Facts
 from .jobs import Jobs, Refused
 from .proto import Method, control, proving
@@ -176,26 +176,24 @@ def _claimed(address: Address):
         yield
         return
     path = address.path
+    lock = FileLock(path.with_name(f"{path.name}.lock"))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path == default_socket():
+            path.parent.chmod(0o700)
         if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise fail(Exit.OUTPUT, "listen", path, "no file, or a socket", "something else")
-        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        owner = lock.acquire()
     except OSError as error:
         raise fail(Exit.OUTPUT, "listen", path, None, error.strerror) from None
+    if owner is not None:
+        raise fail(Exit.BUSY, "listen", path, "no other daemon", f"process {owner or 'unknown'} listens there")
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(lock, 20, 0).decode(errors="replace").strip()
-            raise fail(Exit.BUSY, "listen", path, "no other daemon", f"process {owner or 'unknown'} listens there") from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
         yield
         with contextlib.suppress(OSError):
             os.unlink(path)
     finally:
-        os.close(lock)
+        lock.release()
 
 
 def _listen(server: grpc.aio.Server, address: Address) -> str:

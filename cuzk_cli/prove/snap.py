@@ -55,6 +55,13 @@ class Request(NamedTuple):
         """The ids that the result of a failure carries."""
         return {"sector": self.name}
 
+    def files(self) -> list[Path]:
+        """Those of the sector, there or not. Raises CuzkError (INPUT, USAGE)."""
+        if self.sector is None:
+            return []
+        found = locate.find(self.sector, self.storage)
+        return [found.sealed, found.cache, found.update, found.update_cache]
+
     def prepare(self, hash: Hash = poseidon_batch, check: bool = True) -> Prepared:
         """Read, check and, where no vanilla proofs are given, make them.
 

@@ -87,7 +87,7 @@ class Remote:
     def __init__(self, client):
         self._client = client
         self._ids: list[str] = []
-        self._lines: dict[str, dict] = {}
+        self._parts: dict[str, dict] = {}       # of the status, by job
 
     def prove(self, requests: list, paths: list[Path | None], deadline: float | None,
               on_result: Callable[[int, dict], None]) -> list[dict]:
@@ -111,9 +111,9 @@ class Remote:
         try:
             id = self._client.submit(job, vanilla, deadline=deadline, leave=True)["job_id"]
             self._ids.append(id)
-            for result, line in self._client.watch(id, EVERY):
-                if line is not None:
-                    self._lines[id] = line
+            for result, part in self._client.watch(id, EVERY):
+                if part is not None:
+                    self._parts[id] = part
         except CuzkError as error:
             return {"kind": request.kind, **request.subject(), "ok": False, "exit": int(error.exit),
                     "errors": [p.as_dict() for p in error.problems], "warnings": [], "proof": None, "verified": False}
@@ -121,7 +121,8 @@ class Remote:
 
     def snapshot(self) -> dict:
         """What Progress shows."""
-        return {"pipelines": list(self._lines.values()), "gpu_workers": []}
+        parts = list(self._parts.values())
+        return {key: [each for part in parts for each in part[key]] for key in ("pipelines", "gpu_workers")}
 
     def cancel(self, reason: str) -> None:
         """Whatever is not finished; it goes on for others who asked for it."""

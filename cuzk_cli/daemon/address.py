@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from ..errors import Exit, fail
 from ..status.writer import status_folder
@@ -22,8 +23,13 @@ class Address(NamedTuple):
     host_port: str | None = None
 
     def __str__(self) -> str:
-        """unix:PATH or HOST:PORT, as gRPC takes it."""
+        """unix:PATH or HOST:PORT."""
         return self.host_port if self.path is None else f"unix:{self.path}"
+
+    @property
+    def target(self) -> str:
+        """The same as gRPC takes it: a URI."""
+        return self.host_port if self.path is None else f"unix:{quote(os.fsencode(self.path))}"
 
     @property
     def local(self) -> bool:
@@ -44,7 +50,7 @@ def parse(option: str | None = None, name: str = "--listen") -> Address:
     source = name if option else VARIABLE if os.environ.get(VARIABLE) else "the default socket"
     if text.startswith("unix:"):
         path = re.sub(r"^//(?=/)", "", text.removeprefix("unix:"))      # unix:///run/cuzk.sock is unix:/run/cuzk.sock
-        if not path or "\0" in path:
+        if not path.strip("/") or path.startswith("//") or "\0" in path:
             raise fail(Exit.USAGE, "read the address", source, "unix:PATH", repr(text))
         whole = os.path.abspath(path)
         if len(os.fsencode(whole)) > _LONGEST:

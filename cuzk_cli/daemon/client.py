@@ -23,7 +23,7 @@ class Client:
 
     def __init__(self, address: Address):
         self.address = address
-        self._channel = grpc.insecure_channel(str(address), _OPTIONS)
+        self._channel = grpc.insecure_channel(address.target, _OPTIONS)
 
     def _call(self, name: str, timeout: float | None = None, **fields):
         method: Method = control.services["Control"][name]
@@ -53,7 +53,7 @@ class Client:
         return {"job_id": found.job_id, "queue_position": found.queue_position, "joined": found.joined}
 
     def wait(self, job_id: str, seconds: float = 0) -> tuple[dict | None, dict | None]:
-        """(result, None) when it is finished within some seconds (0: ever), else (None, its line of the status)."""
+        """(result, None) when it is finished within some seconds (0: ever), else (None, its part of the status)."""
         found = self._call("Wait", job_id=job_id, timeout_ms=max(1, round(seconds * 1e3)) if seconds else 0)
         loads = lambda text: json.loads(text) if text else None
         return loads(found.result), loads(found.progress)

@@ -55,9 +55,10 @@ class Control:
         outcome = await self._jobs.wait(job, seconds(message.timeout_ms))
         if outcome is not None:
             return control.WaitResponse(result=json.dumps(result_of(job, outcome)))
-        snapshot = await self._apart(self._tracker.snapshot)
-        shown = next((each for each in snapshot["pipelines"] if each["job_id"] == job.work.prover_id), None)
-        return control.WaitResponse(progress=json.dumps(shown) if shown else "")
+        snapshot, id = await self._apart(self._tracker.snapshot), job.work.prover_id
+        progress = {"pipelines": [each for each in snapshot["pipelines"] if each["job_id"] == id],
+                    "gpu_workers": [each for each in snapshot["gpu_workers"] if id and each["current_job"] == id]}
+        return control.WaitResponse(progress=json.dumps(progress))
 
     async def Cancel(self, message):
         reason = message.reason[:200] or "cancelled by a client"

@@ -50,7 +50,7 @@ class Reading:
 
 
 LARGE = Reading(4, 120.0, MESSAGE)
-SMALL = Reading(64, 10.0, 1 << 16)
+SMALL = Reading(16, 10.0, 1 << 16)
 _LARGE = {"SubmitProof", "Prove", "Submit"}
 
 
@@ -200,7 +200,7 @@ def _listen(server: grpc.aio.Server, address: Address) -> str:
     """Bind; the address, with the port that was given for 0. Raises CuzkError (OUTPUT, BUSY)."""
     before = os.umask(0o177)            # the socket is 0600 from the moment it is there
     try:
-        port = server.add_insecure_port(str(address))
+        port = server.add_insecure_port(address.target)
     except RuntimeError as error:
         raise fail(Exit.BUSY if address.path is None else Exit.OUTPUT, "listen", str(address), "an address that is free",
                    " ".join(str(error).split())[:300]) from None

@@ -108,7 +108,7 @@ class Running:
         self.address = address.parse(daemon.address)
 
     def channel(self) -> grpc.Channel:
-        return grpc.insecure_channel(str(self.address), [("grpc.max_send_message_length", 1 << 30)])
+        return grpc.insecure_channel(self.address.target, [("grpc.max_send_message_length", 1 << 30)])
 
     def client(self) -> Client:
         return Client(self.address)

@@ -34,6 +34,8 @@ class ProveOptions(ProverOptions):
     deadline: o.Deadline = None
     wait: Annotated[bool, typer.Option("--wait", help="Wait for another process that proves the same, "
                                                       "instead of exit 15.")] = False
+    explain: Annotated[bool, typer.Option(
+        "--explain", help="Check the input and print what a proof would take, memory by stage; prove nothing.")] = False
     daemon: Annotated[str, typer.Option(
         "--daemon", help="auto: let a running daemon of the same version and parameters prove; never; require.")] = "auto"
     progress: o.Progress = "auto"
@@ -66,7 +68,7 @@ def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Call
     found = answer(results)
     if not options.json_errors:
         lines(found)
-    if options.out != "-":
+    if options.out != "-" or options.explain:
         put_json(found)
     elif found["ok"]:
         put(output.encode(results[0], options.format))
@@ -109,14 +111,16 @@ class _Run:
 
         given = self._options
         requests = self._give()
-        self._plan(requests)
         self._keep = given.insecure_randomness is None
+        options = given.of_prover(insecure_randomness=given.insecure_randomness, wait=given.wait)
+        if given.explain:
+            return api.explain(requests, options)
+        self._plan(requests)
         self._remote = remote.choose(given, requests, self._paths)
         if self._remote is not None:
             return self._remote.prove(requests, self._paths, self._deadline, self._on_result)
         self._local = True
         self._tracker.start()
-        options = given.of_prover(insecure_randomness=given.insecure_randomness, wait=given.wait)
         return api.prove(requests, options, self._tracker, self._on_result, self._existing,
                          warn=lambda text: say(f"cuzk: warning: {text}"), on_prover=self._provers.append,
                          deadline=self._deadline)

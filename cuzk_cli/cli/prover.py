@@ -18,7 +18,7 @@ class ProverOptions:
     device: o.Device = "auto"
     no_gpu: Annotated[bool, typer.Option("--no-gpu", help="The same as --device cpu.")] = False
     workers: Annotated[Optional[int], typer.Option(min=1, max=256, help="Synthesis processes.")] = None
-    memory_budget: Annotated[Optional[str], typer.Option(help="At most so much memory, as 8GiB.")] = None
+    memory_budget: o.MemoryBudget = None
     no_resume: Annotated[bool, typer.Option(
         "--no-resume", help="Prove partitions again that a stopped call had finished.")] = False
     monolithic: Annotated[bool, typer.Option(

@@ -276,7 +276,9 @@ class Prover:
         journal = Journal(ticket.job_id, prepared.identity(), key.file.verifying_key.raw, self.warn)
         job = Job(ticket.job_id, prepared.kind, prepared.size.bytes, prepared.partitions, prepared.witness,
                   prepared.public_inputs, located, options.insecure_randomness, ticket.order,
-                  options.monolithic, options.on_device_error == "retry")
+                  options.monolithic, options.on_device_error == "retry",
+                  memory.ahead(circuits.structure(prepared.kind, prepared.size.bytes),
+                               memory.budget(options.memory_budget)[0], options.processes + 2))
         if not fixed:
             job.on_partition = journal.keep
             if options.resume:

@@ -32,8 +32,7 @@ class Client:
             return call(method.request(**fields), timeout=timeout)
         except grpc.RpcError as error:
             code = error.code()
-            absent = code == grpc.StatusCode.UNAVAILABLE and "daemon" not in error.details()     # gRPC's own words
-            hint = "start one with: cuzk daemon" if absent else None
+            hint = "start one with: cuzk daemon" if error.details().startswith("failed to connect") else None
             raise fail(_EXIT.get(code, Exit.INTERNAL), f"ask the daemon ({name})", str(self.address), None,
                        error.details()[:2000], hint) from None
 

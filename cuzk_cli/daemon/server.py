@@ -50,7 +50,7 @@ class Reading:
 
 
 LARGE = Reading(4, 120.0, MESSAGE)
-SMALL = Reading(16, 10.0, 1 << 16)
+SMALL = Reading(32, 5.0, 1 << 16)
 _LARGE = {"SubmitProof", "Prove", "Submit"}
 
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cuzk_cli import __version__
 from cuzk_cli.status import read_status
 
 from ..daemon.test_service import until
 from .common import HERE, answer_of, cuzk, environment
-from .fixed import SECTOR, STORAGE, VANILLA, commitments
+from .fixed import SECTOR, STORAGE
 
 FAKE = [sys.executable, str(HERE / "fake_daemon.py")]
 
@@ -80,81 +79,6 @@ def holding(start, folder):
     """A daemon that finishes nothing until the file `hold` is removed."""
     (folder / "hold").write_text("")
     return start("--storage", str(STORAGE), FAKE_HOLDS=str(folder / "hold"))
-
-
-# ---- submit, wait, jobs
-def test_submit_and_wait(daemon, folder):
-    submitted = answer_of(daemon.run("submit", "snap", "s-t01000-1", str(SECTOR).replace("-1", "-2")))["results"]
-    assert [r["sector"] for r in submitted] == ["s-t01000-1", "s-t01000-2"]
-    ids = [r["job_id"] for r in submitted]
-    found = answer_of(daemon.run("wait", *ids))
-    assert [r["ok"] for r in found["results"]] == [True, True] and len(found["results"][0]["proof"]) == 384
-    again = daemon.run("wait", ids[0], "--format", "hex", "-o", "-")
-    assert again.stdout.decode().strip() == found["results"][0]["proof"]
-    assert answer_of(daemon.run("wait", ids[0], "--format", "raw", "-o", "p.bin"))["results"][0]["file"] == "p.bin"
-    assert (folder / "p.bin").read_bytes().hex() == found["results"][0]["proof"]
-    assert daemon.run("wait", ids[0], "-o", "p.bin").returncode == 18
-    assert daemon.run("wait", ids[0], "-o", "p.bin", "--force").returncode == 0
-    listed = daemon.run("jobs", "list")
-    assert [line.split()[0] for line in listed.stdout.decode().splitlines()] == ids and b"  done  1/1" in listed.stdout
-    assert [job["job_id"] for job in json.loads(daemon.run("jobs", "list", "--json").stdout)["jobs"]] == ids
-
-
-def test_vanilla_proofs_are_sent(daemon):
-    for given, stdin in ((VANILLA, b""), ("-", VANILLA.read_bytes())):
-        done = daemon.run("submit", "snap", "--vanilla", given, *commitments(), stdin=stdin)
-        id = answer_of(done)["results"][0]["job_id"]
-        assert answer_of(daemon.run("wait", id))["ok"]
-    assert answer_of(daemon.run("submit", "snap", "--vanilla", "none.json"))["exit"] == 10
-
-
-def test_the_same_id_twice(holding, folder):
-    first = answer_of(holding.run("submit", "snap", "s-t01000-1", "--request-id", "a"))["results"][0]
-    again = answer_of(holding.run("submit", "snap", "s-t01000-1", "--request-id", "a"))["results"][0]
-    assert (first["joined"], again["joined"], again["job_id"]) == (False, True, "a")
-    other = answer_of(holding.run("submit", "snap", "s-t01000-2", "--request-id", "a"))
-    assert other["exit"] == 15 and "another request" in other["results"][0]["errors"][0]["message"]
-
-
-def test_a_timeout(holding, folder):
-    id = answer_of(holding.run("submit", "snap", "s-t01000-1"))["results"][0]["job_id"]
-    found = answer_of(holding.run("wait", id, "--timeout", "300ms"))
-    assert found["exit"] == 17 and "it goes on" in found["results"][0]["errors"][0]["message"]
-    (folder / "hold").unlink()
-    assert answer_of(holding.run("wait", id, "--timeout", "30s"))["ok"]
-
-
-def test_cancel(holding):
-    id = answer_of(holding.run("submit", "snap", "s-t01000-1"))["results"][0]["job_id"]
-    assert answer_of(holding.run("cancel", id, "--reason", "not needed"))["results"][0]["was_running"] is True
-    assert answer_of(holding.run("cancel", id))["results"][0]["was_running"] is False
-    found = answer_of(holding.run("wait", id))
-    assert found["exit"] == 130 and "not needed" in found["results"][0]["errors"][0]["message"]
-    assert answer_of(holding.run("cancel", "none"))["exit"] == 10
-
-
-def test_wrong_paths_and_options(daemon, folder):
-    (folder / "s-t01000-1").mkdir()
-    found = answer_of(daemon.run("submit", "snap", "./s-t01000-1"))
-    assert found["exit"] == 10 and "a path in the daemon's storage folders" in found["results"][0]["errors"][0]["message"]
-    for arguments in (["submit", "snap"], ["submit", "snap", "x"], ["submit", "snap", "s-t01000-1", "--priority", "x"],
-                      ["submit", "snap", "s-t01000-1", "--deadline", "x"], ["wait", "a", "--timeout", "x"],
-                      ["submit", "snap", "s-t01000-1", "s-t01000-2", "--request-id", "a"],
-                      ["wait", "a", "b", "-o", "-"], ["drain", "--undo", "--stop"], ["wait", "a", "--address", "x"]):
-        assert answer_of(daemon.run(*arguments))["exit"] == 2, arguments
-
-
-def test_no_daemon(folder):
-    for arguments in (["submit", "snap", "s-t01000-1"], ["wait", "a"], ["cancel", "a"], ["jobs", "list"], ["drain"]):
-        done = cuzk(folder, *arguments, command=FAKE)
-        assert answer_of(done)["exit"] == 15 and b"start one with: cuzk daemon" in done.stderr
-
-
-def test_clients_start_without_jax_and_numpy(daemon):
-    code = ("import sys; sys.argv = ['cuzk', 'jobs', 'list']; from cuzk_cli.cli import main; code = main._run(); "
-            "assert not {'jax', 'numpy', 'numba'} & set(sys.modules), 'slow'; sys.exit(code)")
-    done = subprocess.run([sys.executable, "-c", code], env=environment(daemon.folder, **daemon.env), capture_output=True)
-    assert done.returncode == 0, done.stderr
 
 
 # ---- the daemon itself
@@ -256,46 +180,7 @@ def test_killed(holding, folder):
         assert again.signal(signal.SIGTERM)[0] == 0
 
 
-# ---- prove --daemon
-def prove(daemon, *arguments, **more):
-    return daemon.run("prove", "snap", *arguments, "--progress", "none", **more)
-
-
-def test_prove_by_a_daemon(daemon, folder):
-    for mode in ("require", "auto"):
-        done = prove(daemon, str(SECTOR), "--daemon", mode, "-o", f"{mode}.json")
-        (result,) = answer_of(done)["results"]
-        assert result["daemon"].endswith("cuzk.sock") and json.loads((folder / f"{mode}.json").read_text())["ok"]
-        assert b"proved by the daemon at unix:" in done.stderr
-    many = answer_of(prove(daemon, "s-t01000-1", "s-t01000-2", "--storage", str(STORAGE), "--out-dir", "d", "--daemon", "require"))
-    assert [Path(r["file"]).name for r in many["results"]] == ["s-t01000-1.snap.json", "s-t01000-2.snap.json"]
-    assert len(read_status(folder / "s")["processes"]) == 1         # those that ask have no status of their own
-    by_bytes = answer_of(prove(daemon, "--vanilla", str(VANILLA), *commitments(), "--daemon", "require"))
-    assert by_bytes["ok"]
-
-
-@pytest.mark.parametrize("change, said", [
-    (["--params", "elsewhere"], "its parameters are in"), (["--workers", "2"], "--workers cannot be told to it"),
-    (["--monolithic"], "--monolithic"), (["--insecure-randomness", "x"], "--insecure-randomness"),
-    (["--test-params"], "its parameters are in"), (["--device", "cpu"], "--device")])
-def test_a_daemon_that_would_do_something_else(daemon, change, said):
-    found = answer_of(prove(daemon, str(SECTOR), "--daemon", "require", *change))
-    assert found["exit"] == 2 and said in found["errors"][0]["message"]
-
-
-def test_paths_and_files_that_stay_with_us(daemon, folder):
-    (folder / "o.json").write_text("")
-    kept = answer_of(prove(daemon, str(SECTOR), "--daemon", "require", "-o", "o.json"))
-    assert kept["exit"] == 2 and "--force replaces it" in kept["errors"][0]["message"]
-    outside = answer_of(prove(daemon, str(folder / "s-t01000-1"), "--daemon", "require"))
-    assert outside["exit"] == 2 and "is not in its storage folders" in outside["errors"][0]["message"]
-
-
-def test_require_without_one(folder):
-    done = cuzk(folder, "prove", "snap", str(SECTOR), "--daemon", "require", command=FAKE)
-    assert answer_of(done)["exit"] == 15
-
-
+# ---- a client
 def test_a_stopped_client_cancels_its_job(holding):
     client = subprocess.Popen([*FAKE, "prove", "snap", str(SECTOR), "--daemon", "require"], cwd=holding.folder,
                               env=environment(holding.folder, **holding.env), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -306,12 +191,3 @@ def test_a_stopped_client_cancels_its_job(holding):
     assert client.returncode == 130 and json.loads(out)["exit"] == 130
     (job,) = jobs()
     assert job["state"] == "cancelled" and "stopped by SIGINT" in job["error"]
-
-
-def test_the_version_is_compared(daemon):
-    assert __version__ in daemon.run("--version").stdout.decode()
-    script = ("import sys, cuzk_cli; cuzk_cli.__version__ = '0.0.1'; sys.argv = ['cuzk', 'prove', 'snap', sys.argv[1], "
-              "'--daemon', 'require']; from cuzk_cli.cli.main import run; run()")
-    done = subprocess.run([sys.executable, "-c", script, str(SECTOR)], env=environment(daemon.folder, **daemon.env),
-                          capture_output=True)
-    assert json.loads(done.stdout)["exit"] == 2 and f"its version is {__version__}, ours 0.0.1" in done.stderr.decode()

@@ -38,7 +38,7 @@ class Ticket:
         good = not more
         self.result.set_result({
             "kind": self.request.kind, "job_id": self.job_id, "ok": good, "exit": 0, "errors": [], "warnings": [],
-            "proof": proof_of(self.request).hex() if good else None, "verified": good,
+            "proof": proof_of(self.request).hex() if good else None, "verified": good, "reused": False,
             "timings": {"total_ms": 12.5, "synthesis_ms": 3.2, "srs_load_ms": None}, **more})
         return True
 
@@ -115,12 +115,13 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(storage=(), listen: str | None = None, **more):
+def running(storage=(), listen: str | None = None, params: str = "/params", **more):
     """A Running daemon with a fake prover."""
     prover = Prover(Tracker())
     with tempfile.TemporaryDirectory(prefix="cuzk") as folder:     # a socket's path must be short
         where = address.parse(listen or f"unix:{folder}/d/s")
-        daemon = server.Daemon(where, lambda: prover, prover.tracker, Roots(storage), Facts("/params", False, "cpu"), **more)
+        facts = Facts(params, False, "cpu")
+        daemon = server.Daemon(where, lambda: prover, prover.tracker, Roots(storage), facts, **more)
         errors = []
 
         def run() -> None:

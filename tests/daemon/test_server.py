@@ -149,7 +149,7 @@ def test_calls_that_send_nothing(daemon):
     """Others are served meanwhile."""
     with daemon.channel() as channel:
         gate = threading.Event()
-        calls = [channel.stream_unary("/cuzk.v1.ProvingEngine/AwaitProof").future(later(gate)) for _ in range(32)]
+        calls = [channel.stream_unary("/cuzk.v1.ProvingEngine/AwaitProof").future(later(gate)) for _ in range(16)]
         assert daemon.client().hello().pid == os.getpid()
         gate.set()
         assert {call.code().name for call in calls} == {"NOT_FOUND"}

@@ -55,7 +55,7 @@ class Control:
         outcome = await self._jobs.wait(job, seconds(message.timeout_ms))
         if outcome is not None:
             return control.WaitResponse(result=json.dumps(result_of(job, outcome)))
-        snapshot, id = await self._apart(self._tracker.snapshot), job.work.prover_id
+        snapshot, id = await self._apart(self._tracker.snapshot), job.shown_id
         progress = {"pipelines": [each for each in snapshot["pipelines"] if each["job_id"] == id],
                     "gpu_workers": [each for each in snapshot["gpu_workers"] if id and each["current_job"] == id]}
         return control.WaitResponse(progress=json.dumps(progress))
@@ -67,7 +67,7 @@ class Control:
     async def Jobs(self, message):
         snapshot = await self._apart(self._tracker.snapshot)
         shown = {each["job_id"]: each for each in snapshot["pipelines"]}
-        return control.JobsResponse(jobs=json.dumps([_listed(job, shown.get(job.work.prover_id))
+        return control.JobsResponse(jobs=json.dumps([_listed(job, shown.get(job.shown_id))
                                                      for job in self._jobs.all()]))
 
     async def Drain(self, message):
@@ -90,8 +90,8 @@ def result_of(job: Job, outcome: Outcome) -> dict:
     """As the prover gives it; a cancelled job has one too."""
     if outcome.result is not None:
         return outcome.result
-    problem = fail(Exit.SIGINT, f"prove {job.work.label}", None, None, outcome.cancelled).problems[0]
-    return {"kind": job.work.kind, "ok": False, "exit": int(problem.exit), "errors": [problem.as_dict()], "warnings": [],
+    problem = fail(Exit.SIGINT, f"prove {job.label}", None, None, outcome.cancelled).problems[0]
+    return {"kind": job.kind, "ok": False, "exit": int(problem.exit), "errors": [problem.as_dict()], "warnings": [],
             "proof": None, "verified": False, "cancelled": True}
 
 
@@ -101,7 +101,7 @@ def _listed(job: Job, shown: dict | None) -> dict:
     state = job.outcome.state if job.outcome else "running" if running else "pending"
     result = job.outcome.result if job.outcome else None
     return {
-        "job_id": job.id, "prover_job_id": job.work.prover_id, "kind": job.work.kind, "subject": job.work.label,
+        "job_id": job.id, "prover_job_id": job.shown_id, "kind": job.kind, "subject": job.label,
         "state": state, "priority": None if job.priority is None else job.priority.name.lower(), "deadline_unix": job.deadline,
         "submitted_unix": round(job.submitted, 3), "finished_unix": job.finished and round(job.finished, 3),
         "partitions_done": shown and shown["partitions_done"], "partitions_total": shown and shown["total_partitions"],

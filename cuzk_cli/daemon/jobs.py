@@ -1,12 +1,9 @@
 """The jobs of a daemon: who asked for what, what becomes of it, and what is remembered.
 
-A job has a client's id; work is what is proved. Jobs that ask for the same share one piece of work:
+    request_id ─► Job ─► prover's Ticket ─► result, kept for those who ask later
 
-    id A ─► Job ─┐
-                 ├─► Work ─► prover's Ticket ─► result
-    id B ─► Job ─┘
-
-Everything here happens in the event loop's thread, so that there are no locks; the prover is called on other threads.
+Everything here happens in the event loop's thread, so that there are no locks; the prover is called on another thread. That
+two jobs which prove the same share the work is the prover's business.
 """
 from __future__ import annotations
 
@@ -51,40 +48,34 @@ class Outcome(NamedTuple):
 
 
 @dataclass(eq=False)
-class Work:
-    """Something that is proved once."""
-
-    content: bytes
-    held: int                           # bytes of input, as long as it is not finished
-    kind: str
-    label: str
-    ticket: object | None = None        # None until the prover has taken it
-    cancelled: str | None = None
-    jobs: list = field(default_factory=list)
-
-    @property
-    def prover_id(self) -> str | None:
-        """The job's id in the status."""
-        return None if self.ticket is None else self.ticket.job_id
-
-
-@dataclass(eq=False)
 class Job:
     """One client's wish."""
 
     id: str
-    work: Work
+    content: bytes
+    held: int                           # bytes of input, as long as it is not finished
+    kind: str
+    label: str
     priority: Urgency | None
     deadline: float | None
     done: asyncio.Future                # of an Outcome; an exception when the daemon stops first
     submitted: float = field(default_factory=time.time)
     finished: float | None = None
+    ticket: object | None = None        # from the prover's taking it to its result: it holds the input
+    prover_id: str | None = None        # what the status calls it, when it is finished
+    result: dict | None = None          # that came while it was being cancelled
+    cancelling: bool = False
     waiters: int = 0
     kept: bool = False                  # goes on though nobody waits
 
     @property
     def outcome(self) -> Outcome | None:
         return self.done.result() if self.done.done() and self.done.exception() is None else None
+
+    @property
+    def shown_id(self) -> str | None:
+        """What the status calls it, where that is known."""
+        return self.prover_id if self.ticket is None else self.ticket.job_id
 
 
 class Jobs:
@@ -94,7 +85,6 @@ class Jobs:
         self._prover, self._executor, self._tell = prover, executor, tell
         self._loop = asyncio.get_running_loop()
         self._jobs: dict[str, Job] = {}         # by id; finished ones in the order in which they ended
-        self._work: dict[bytes, Work] = {}      # unfinished, by content
         self._held = self._finished = 0
         self._tasks: set[asyncio.Task] = set()  # the loop itself holds them weakly
         self.draining = False
@@ -119,43 +109,38 @@ class Jobs:
             return job, True
         if self.draining:
             raise Refused(grpc.StatusCode.UNAVAILABLE, "the daemon takes no new jobs: it is being drained")
-        work = self._work.get(asked.content)
-        if len(self._jobs) - self._finished >= UNFINISHED or work is None and self._held + asked.held > HELD:
-            raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED,
-                          f"{len(self._jobs) - self._finished} jobs with {self._held} bytes of input are not finished: "
-                          "try again later")
-        joined = work is not None
-        if work is None:
-            work = self._work[asked.content] = Work(asked.content, asked.held, asked.request.kind, asked.request.label)
-            self._held += work.held
-            self.spawn(self._start(work, asked))
+        unfinished = len(self._jobs) - self._finished
+        if unfinished >= UNFINISHED or self._held + asked.held > HELD:
+            raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{unfinished} jobs with {self._held} bytes of input are "
+                                                              "not finished: try again later")
         self._forget(asked.id)
-        job = Job(asked.id or f"job-{uuid.uuid4().hex[:16]}", work, asked.priority, asked.deadline,
-                  self._loop.create_future(), kept=keep)
+        job = Job(asked.id or f"job-{uuid.uuid4().hex[:16]}", asked.content, asked.held, asked.request.kind,
+                  asked.request.label, asked.priority, asked.deadline, self._loop.create_future(), kept=keep)
         self._jobs[job.id] = job
-        work.jobs.append(job)
-        return job, joined
+        self._held += job.held
+        self.spawn(self._start(job, asked))
+        return job, False
 
     def _joins(self, job: Job, asked: Asked) -> bool:
         """Is a job with this id what is asked for? A failed or cancelled one is tried anew. Raises Refused."""
-        same = job.work.content == asked.content
+        same = job.content == asked.content
         if not job.done.done() and not same:
             raise Refused(grpc.StatusCode.ALREADY_EXISTS,
                           f"request_id {job.id!r} is of another request, which is not finished")
         return same and (not job.done.done() or job.outcome is not None and job.outcome.state == "done")
 
-    async def _start(self, work: Work, asked: Asked) -> None:
-        if work.cancelled is not None:
+    async def _start(self, job: Job, asked: Asked) -> None:
+        if job.done.done():             # cancelled before it began
             return
         call = lambda: self._prover.submit(asked.request, asked.priority, asked.deadline)
         try:
-            work.ticket = await self._loop.run_in_executor(self._executor, call)
+            ticket = job.ticket = await self._loop.run_in_executor(self._executor, call)
         except Exception as error:      # the prover refuses, or a fault of ours: the job's result says so
-            self._end(work, _failure(work, error))
+            self._finish(job, Outcome(_failure(job, error)))
             return
-        work.ticket.result.add_done_callback(lambda future: self._from_thread(self._settle, work))
-        if work.cancelled is not None:
-            await self._loop.run_in_executor(self._executor, work.ticket.cancel, work.cancelled)
+        ticket.result.add_done_callback(lambda future: self._from_thread(self._settle, job, ticket))
+        if job.done.done():
+            await self._loop.run_in_executor(self._executor, ticket.cancel, "cancelled")
 
     def _from_thread(self, function, *arguments) -> None:
         try:
@@ -163,34 +148,27 @@ class Jobs:
         except RuntimeError:        # the loop is closed: the daemon has ended, and has told everybody
             pass
 
-    def _settle(self, work: Work) -> None:
+    def _settle(self, job: Job, ticket) -> None:
+        """The prover has a result."""
+        job.prover_id, job.ticket = ticket.job_id, None
         try:
-            result = work.ticket.result.result()
+            result = ticket.result.result()
         except BaseException as error:      # also a cancelled future; no job may be left without an answer
-            result = _failure(work, error)
-        self._end(work, result)
-
-    def _end(self, work: Work, result: dict) -> None:
-        self._drop(work)
-        for job in list(work.jobs):
+            result = _failure(job, error)
+        if job.cancelling:
+            job.result = result
+        else:
             self._finish(job, Outcome(result))
 
-    def _drop(self, work: Work) -> None:
-        """It is not to be joined any more."""
-        if self._work.get(work.content) is work:
-            del self._work[work.content]
-            self._held -= work.held
-
     def _finish(self, job: Job, outcome: Outcome) -> None:
-        if job.done.done():             # the daemon has stopped
+        if job.done.done():             # cancelled, or the daemon has stopped
             return
-        if job in job.work.jobs:
-            job.work.jobs.remove(job)
         job.finished = time.time()
         job.done.set_result(outcome)
         why = outcome.cancelled or "; ".join(p["message"] for p in outcome.result["errors"])
-        self._tell(f"{job.id} ({job.work.label}): {outcome.state} after {job.finished - job.submitted:.1f} s"
+        self._tell(f"{job.id} ({job.label}): {outcome.state} after {job.finished - job.submitted:.1f} s"
                    + (f": {why}" if why else ""))
+        self._held -= job.held
         self._finished += 1
         self._jobs[job.id] = self._jobs.pop(job.id)     # to the end
         while self._finished > KEPT:
@@ -204,7 +182,7 @@ class Jobs:
     # ---- looking
     def find(self, id: str) -> Job:
         """By the client's id, or by the one that the status shows. Raises Refused."""
-        job = self._jobs.get(id) or next((job for job in self._jobs.values() if id and job.work.prover_id == id), None)
+        job = self._jobs.get(id) or next((job for job in self._jobs.values() if id and job.shown_id == id), None)
         if job is None:
             raise Refused(grpc.StatusCode.NOT_FOUND,
                           f"no job {id[:100]!r}: never submitted, or finished before the last {KEPT}")
@@ -235,26 +213,17 @@ class Jobs:
 
     # ---- ending
     async def cancel(self, job: Job, reason: str) -> bool:
-        """Was it unfinished, and is cancelled now? Work that others asked for too goes on for these."""
-        if job.done.done():
+        """Was it unfinished, and is cancelled now?"""
+        if job.done.done() or job.cancelling:
             return False
-        work = job.work
-        if work.jobs == [job] and not await self._abandon(work, job, reason):
-            return False
-        self._finish(job, Outcome(None, reason))
-        return True
-
-    async def _abandon(self, work: Work, job: Job, reason: str) -> bool:
-        """Stop work for its only job; False where it ended first, with a result that is the job's."""
-        work.cancelled = reason
-        work.jobs.remove(job)       # not to be told of the failure that follows
-        self._drop(work)
-        if work.ticket is None or await self._loop.run_in_executor(self._executor, work.ticket.cancel, reason):
-            return True
-        work.jobs.append(job)
-        if work.ticket.result.done():
-            self._settle(work)
-        return False
+        job.cancelling = True
+        stopped = job.ticket is None or await self._loop.run_in_executor(self._executor, job.ticket.cancel, reason)
+        job.cancelling = False
+        if stopped:
+            self._finish(job, Outcome(None, reason))
+        elif job.result is not None:    # it ended first
+            self._finish(job, Outcome(job.result))
+        return stopped
 
     async def drain(self) -> None:
         """Take no new jobs; returns when none is left."""
@@ -267,13 +236,14 @@ class Jobs:
         self.draining = True
         lost = self.unfinished()
         for job in lost:
-            job.done.set_exception(Refused(grpc.StatusCode.UNAVAILABLE, "the daemon stops; submit again when it is back"))
+            job.done.set_exception(Refused(grpc.StatusCode.UNAVAILABLE,
+                                           "the daemon stops; submit again when it is back"))
             job.done.exception()        # seen, though nobody may wait
         return len(lost)
 
 
-def _failure(work: Work, error: BaseException) -> dict:
+def _failure(job: Job, error: BaseException) -> dict:
     """A result where the prover gave none."""
-    known = as_error(f"prove {work.label}", error)
-    return {"kind": work.kind, "ok": False, "exit": int(known.exit), "errors": [p.as_dict() for p in known.problems],
+    known = as_error(f"prove {job.label}", error)
+    return {"kind": job.kind, "ok": False, "exit": int(known.exit), "errors": [p.as_dict() for p in known.problems],
             "warnings": [], "proof": None, "verified": False}

@@ -83,7 +83,7 @@ class ProvingEngine:
     async def GetStatus(self, message):
         snapshot, loaded, devices, limit = await asyncio.gather(*map(self._apart, (
             self._tracker.snapshot, self._prover.loaded, self._devices, self._memory_limit)))
-        by_prover = {job.work.prover_id: job for job in self._jobs.unfinished() if job.work.prover_id is not None}
+        by_prover = {job.shown_id: job for job in self._jobs.unfinished() if job.shown_id is not None}
         running = {job["job_id"] for job in snapshot["pipelines"] if not job["finished"]
                    and any(part["state"] != "pending" for part in job["partitions"])}
         gpus = [self._worker(worker, by_prover, devices) for worker in snapshot["gpu_workers"]]
@@ -101,16 +101,16 @@ class ProvingEngine:
         job = by_prover.get(id)
         return proving.GPUStatus(
             ordinal=ordinal, name=device.name, vram_total_bytes=device.total, vram_free_bytes=device.free,
-            current_job_id=job.id if job else id or "", current_proof_kind=requests.QUEUES[job.work.kind] if job else "")
+            current_job_id=job.id if job else id or "", current_proof_kind=requests.QUEUES[job.kind] if job else "")
 
     def _parameters(self, kind: str, size: Size, path, held: int):
-        users = sum(job.work.kind == kind for job in self._jobs.unfinished())
+        users = sum(job.kind == kind for job in self._jobs.unfinished())
         return proving.SRSStatus(circuit_id=requests.circuit_id(kind, size), tier=proving.SRSStatus.HOT, size_bytes=held,
                                  ref_count=users)
 
     def _queue(self, kind: str, name: str, running: set[str]):
-        jobs = [job for job in self._jobs.unfinished() if job.work.kind == kind]
-        busy = sum(job.work.prover_id in running for job in jobs)
+        jobs = [job for job in self._jobs.unfinished() if job.kind == kind]
+        busy = sum(job.shown_id in running for job in jobs)
         return proving.QueueStatus(proof_kind=name, pending=len(jobs) - busy, in_progress=busy)
 
     async def GetMetrics(self, message):
@@ -132,7 +132,7 @@ class ProvingEngine:
         held = await self._held(kind, size)
         if held is None:
             return proving.EvictSrsResponse(was_loaded=False)
-        if any(job.work.kind == kind for job in self._jobs.unfinished()):
+        if any(job.kind == kind for job in self._jobs.unfinished()):
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, f"{message.circuit_id}: jobs that use it are not finished")
         gone = await self._apart(self._prover.evict, kind, size)
         return proving.EvictSrsResponse(was_loaded=True, freed_bytes=held if gone else 0)

@@ -1,6 +1,8 @@
 """curio's calls, by a client that does not know our .proto file."""
+import gc
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -87,16 +89,6 @@ def test_a_failed_job_is_tried_again(curio, daemon):
     daemon.prover.fails = lambda request: None
     assert curio.Prove(submit=snap(request_id="a")).result.status == 1
     assert len(daemon.prover.requests) == 2
-
-
-def test_other_ids_share_the_work(curio, held):
-    for id in "abc":
-        curio.SubmitProof(**snap(request_id=id))
-    assert curio.CancelProof(job_id="a").was_running
-    assert curio.AwaitProof(job_id="a").status == 3 and held.cancelled == 0
-    held.going.set()
-    proofs = {curio.AwaitProof(job_id=id).proof for id in "bc"}
-    assert len(proofs) == 1 == len(held.requests)
 
 
 # ---- cancelling
@@ -238,6 +230,24 @@ def test_what_is_remembered_is_bounded(curio, monkeypatch):
         assert curio.Prove(submit=snap(request_id=str(n), sector_number=n)).result.status == 1
     assert refused(curio.AwaitProof, job_id="2")[0] == "NOT_FOUND"
     assert [curio.AwaitProof(job_id=id).status for id in "345"] == [1, 1, 1]
+
+
+def test_input_is_forgotten_with_the_result(curio, daemon):
+    tickets = []
+    submit = daemon.prover.submit
+
+    def watched(*given):
+        ticket = submit(*given)
+        tickets.append(weakref.ref(ticket))
+        return ticket
+
+    daemon.prover.submit = watched
+    for n in range(3):
+        assert curio.Prove(submit=snap(request_id=str(n), sector_number=n)).result.status == 1
+    curio.SubmitProof(**snap(request_id="x", sector_number=9))
+    assert curio.AwaitProof(job_id="x").status == 1
+    gc.collect()
+    assert [ticket() for ticket in tickets[:3]] == [None] * 3
 
 
 # ---- many

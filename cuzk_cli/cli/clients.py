@@ -30,7 +30,8 @@ class SubmitOptions:
 
     request_id: Annotated[Optional[str], typer.Option(
         help="The job's id. The same again joins the first; something else under it is refused.")] = None
-    priority: Annotated[Optional[str], typer.Option(help="low, normal, high or critical; that of the kind by default.")] = None
+    priority: Annotated[Optional[str], typer.Option(
+        help="low, normal, high or critical; that of the kind by default.")] = None
     deadline: o.Deadline = None
     address: Address = None
     json_errors: o.JsonErrors = False
@@ -91,7 +92,8 @@ def wait(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     address: Address = None, json_errors: o.JsonErrors = False,
 ) -> int:
-    """Wait for jobs of the daemon. Standard output is one JSON object, as of prove; the jobs go on if this is stopped."""
+    """Wait for jobs of the daemon. Standard output is one JSON object, as of prove. The jobs go on if this is stopped.
+    """
     problems = o.Problems()
     until = problems.attempt(o.moment, timeout, "--timeout")
     problems.attempt(o.choice, format, output.FORMATS, "--format")

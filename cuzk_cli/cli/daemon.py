@@ -30,10 +30,10 @@ class DaemonOptions(ProverOptions):
 @command
 @o.taking(DaemonOptions)
 def daemon(options: DaemonOptions) -> int:
-    """Keep parameters, compiled functions and processes warm, and prove what comes by gRPC: curio's interface, and submit.
+    """Keep parameters, compiled functions and processes warm, and prove what comes by gRPC: from curio, and from submit.
 
-    Jobs may name paths only in the --storage folders. SIGTERM and SIGINT end it within 5 s with exit 0 where every job was
-    finished; finished partitions are kept, and taken up when the same is submitted again.
+    Jobs may name paths only in the --storage folders. SIGTERM and SIGINT end it within 5 s, with exit 0 where every job
+    was finished; finished partitions are kept, and taken up when the same is submitted again.
     """
     from ..daemon import address
     from ..daemon.roots import Roots
@@ -109,7 +109,8 @@ class _Served:
         def end_jobs() -> None:
             for job in self._tracker.snapshot()["pipelines"]:
                 if not job["finished"]:
-                    self._tracker.job_finished(job["job_id"], False, f"stopped by {stopped.name}", stopped.name, stopped.exit)
+                    self._tracker.job_finished(job["job_id"], False, f"stopped by {stopped.name}", stopped.name,
+                                               stopped.exit)
 
         for step in (end_jobs, lambda: self._prover and self._prover.close(), discard_unfinished):
             within(0.6, step)

@@ -37,7 +37,7 @@ class ProveOptions(ProverOptions):
     explain: Annotated[bool, typer.Option(
         "--explain", help="Check the input and print what a proof would take, memory by stage; prove nothing.")] = False
     daemon: Annotated[str, typer.Option(
-        "--daemon", help="auto: let a running daemon of the same version and parameters prove; never; require.")] = "auto"
+        "--daemon", help="auto: a running daemon of the same version and parameters proves; never; require.")] = "auto"
     progress: o.Progress = "auto"
     json_errors: o.JsonErrors = False
 

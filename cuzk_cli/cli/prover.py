@@ -48,4 +48,5 @@ class ProverOptions:
         return Options(params=self.params, test_params=self.test_params, workers=self.workers,
                        device="cpu" if self.no_gpu else self.device,
                        memory_budget=o.size_in_bytes(self.memory_budget, "--memory-budget"),
-                       resume=not self.no_resume, monolithic=self.monolithic, on_device_error=self.on_device_error, **more)
+                       resume=not self.no_resume, monolithic=self.monolithic, on_device_error=self.on_device_error,
+                       **more)

@@ -19,7 +19,7 @@ _WAITING = 32       # jobs that are asked for at a time
 def choose(options, requests: list, paths: list[Path | None]) -> "Remote | None":
     """Who proves: a daemon, or None for this process. options: ProveOptions; paths: the files of the proofs.
 
-    `require` raises CuzkError where there is none (BUSY), or where it would do something else (USAGE); `auto` says why not.
+    `require` raises CuzkError where there is none (BUSY) or it would do something else (USAGE); `auto` says why not.
     """
     if options.daemon == "never":
         return None
@@ -50,7 +50,8 @@ def _own(options) -> list[str]:
     """Options of a prover in this process, which a daemon has its own of."""
     names = ("test_params", "insecure_randomness", "no_gpu", "workers", "memory_budget", "no_resume", "monolithic")
     given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
-    return given + ["--device"] * (options.device != "auto") + ["--on-device-error"] * (options.on_device_error != "retry")
+    given += ["--device"] * (options.device != "auto")
+    return given + ["--on-device-error"] * (options.on_device_error != "retry")
 
 
 def _unfit(client, options, requests: list, paths: list[Path | None]) -> str | None:

@@ -64,8 +64,8 @@ def prove(
 @command
 @o.taking(clients.SubmitOptions)
 def submit(
-    options: clients.SubmitOptions, sectors: o.Sectors = None, vanilla: o.Vanilla = None, sector_size: o.SectorSize = None,
-    comm_r_old: o.CommROld = None, comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None,
+    options: clients.SubmitOptions, sectors: o.Sectors = None, vanilla: o.Vanilla = None,
+    sector_size: o.SectorSize = None, comm_r_old: o.CommROld = None, comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None,
     partition: o.Partition = None,
 ) -> int:
     """Submit SnapDeals sector updates to the daemon. Standard output is one JSON object with the ids of the jobs.
@@ -78,8 +78,8 @@ def submit(
         problems.refuse(None, "a sector, or --vanilla", "neither", operation="read the arguments")
     if len(sectors or ()) > 1 and (vanilla is not None or options.request_id is not None):
         problems.refuse("--vanilla, --request-id", "one sector", str(len(sectors)))
-    fields = dict(kind="snap", sector_size=sector_size, comm_r_old=comm_r_old, comm_r_new=comm_r_new, comm_d_new=comm_d_new,
-                  partitions=partitions)
+    fields = dict(kind="snap", sector_size=sector_size, comm_r_old=comm_r_old, comm_r_new=comm_r_new,
+                  comm_d_new=comm_d_new, partitions=partitions)
 
     def jobs() -> list[tuple[dict, bytes]]:
         data = b"" if vanilla is None else read(vanilla, LARGEST_VANILLA)

@@ -19,7 +19,7 @@ _EXIT = {grpc.StatusCode.INVALID_ARGUMENT: Exit.USAGE, grpc.StatusCode.NOT_FOUND
 
 
 class Client:
-    """Every call raises CuzkError: USAGE and INPUT for what is refused, BUSY where no daemon answers or it has no room."""
+    """Every call raises CuzkError: USAGE, INPUT for what is refused, BUSY where no daemon answers or it has no room."""
 
     def __init__(self, address: Address):
         self.address = address

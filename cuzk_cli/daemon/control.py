@@ -102,7 +102,8 @@ def _listed(job: Job, shown: dict | None) -> dict:
     result = job.outcome.result if job.outcome else None
     return {
         "job_id": job.id, "prover_job_id": job.shown_id, "kind": job.kind, "subject": job.label,
-        "state": state, "priority": None if job.priority is None else job.priority.name.lower(), "deadline_unix": job.deadline,
+        "state": state, "priority": None if job.priority is None else job.priority.name.lower(),
+        "deadline_unix": job.deadline,
         "submitted_unix": round(job.submitted, 3), "finished_unix": job.finished and round(job.finished, 3),
         "partitions_done": shown and shown["partitions_done"], "partitions_total": shown and shown["total_partitions"],
         "exit": result and result["exit"], "error": (result and "; ".join(p["message"] for p in result["errors"])

@@ -2,8 +2,8 @@
 
     request_id ─► Job ─► prover's Ticket ─► result, kept for those who ask later
 
-Everything here happens in the event loop's thread, so that there are no locks; the prover is called on another thread. That
-two jobs which prove the same share the work is the prover's business.
+Everything here happens in the event loop's thread, so that there are no locks; the prover is called on another thread.
+That two jobs which prove the same share the work is the prover's business.
 """
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ _JOBS_OF = {"snap": _job_of_snap}
 
 
 def to_job(request) -> tuple[dict, bytes]:
-    """(job, vanilla) of which `from_job` makes the same request. Raises CuzkError (INPUT) where a file cannot be read."""
+    """(job, vanilla) of which `from_job` makes the same request. Raises CuzkError (INPUT) for an unreadable file."""
     vanilla = b"" if request.vanilla is None else read_source(request.vanilla)
     job = {"kind": request.kind, **_JOBS_OF[request.kind](request)}
     return {key: value for key, value in job.items() if value is not None}, vanilla

@@ -1,7 +1,7 @@
 """The daemon's server: what listens, what of a client's message is read, and how it all ends.
 
-A request is read only in one of a few slots, at most `MESSAGE` bytes of it and within some seconds, so that clients that send
-much, slowly or nothing take bounded memory and time. To a client every call is a unary one.
+A request is read only in one of a few slots, at most `MESSAGE` bytes of it and within some seconds, so that clients that
+send much, slowly or nothing take bounded memory and time. To a client every call is a unary one.
 """
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Daemon:
         self.lost = 0                   # jobs that were not finished, when `ended` is set
 
     def run(self) -> None:
-        """Serve until `stop` or a drain. Raises CuzkError: BUSY, OUTPUT where the address cannot be had, what the prover does.
+        """Serve until `stop` or a drain. Raises CuzkError: BUSY, OUTPUT for the address, and what making the prover raises.
         """
         try:
             with _claimed(self._address):
@@ -156,7 +156,8 @@ async def _read(kind: type, messages, reading: Reading):
                                   f"a message of {len(each)} bytes, at most {reading.bytes} are taken")
                 data = each
     except TimeoutError:
-        raise Refused(grpc.StatusCode.DEADLINE_EXCEEDED, f"the request was not whole within {reading.seconds:.0f} s") from None
+        raise Refused(grpc.StatusCode.DEADLINE_EXCEEDED,
+                      f"the request was not whole within {reading.seconds:.0f} s") from None
     if data is None:
         raise refuse("no message")
     try:
@@ -202,8 +203,8 @@ def _listen(server: grpc.aio.Server, address: Address) -> str:
     try:
         port = server.add_insecure_port(address.target)
     except RuntimeError as error:
-        raise fail(Exit.BUSY if address.path is None else Exit.OUTPUT, "listen", str(address), "an address that is free",
-                   " ".join(str(error).split())[:300]) from None
+        raise fail(Exit.BUSY if address.path is None else Exit.OUTPUT, "listen", str(address),
+                   "an address that is free", " ".join(str(error).split())[:300]) from None
     finally:
         os.umask(before)
     return str(address) if address.path is not None else f"{address.host_port.rsplit(':', 1)[0]}:{port}"

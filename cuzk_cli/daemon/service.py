@@ -105,8 +105,8 @@ class ProvingEngine:
 
     def _parameters(self, kind: str, size: Size, path, held: int):
         users = sum(job.kind == kind for job in self._jobs.unfinished())
-        return proving.SRSStatus(circuit_id=requests.circuit_id(kind, size), tier=proving.SRSStatus.HOT, size_bytes=held,
-                                 ref_count=users)
+        return proving.SRSStatus(circuit_id=requests.circuit_id(kind, size), tier=proving.SRSStatus.HOT,
+                                 size_bytes=held, ref_count=users)
 
     def _queue(self, kind: str, name: str, running: set[str]):
         jobs = [job for job in self._jobs.unfinished() if job.kind == kind]
@@ -133,7 +133,8 @@ class ProvingEngine:
         if held is None:
             return proving.EvictSrsResponse(was_loaded=False)
         if any(job.kind == kind for job in self._jobs.unfinished()):
-            raise Refused(grpc.StatusCode.FAILED_PRECONDITION, f"{message.circuit_id}: jobs that use it are not finished")
+            raise Refused(grpc.StatusCode.FAILED_PRECONDITION,
+                          f"{message.circuit_id}: jobs that use it are not finished")
         gone = await self._apart(self._prover.evict, kind, size)
         return proving.EvictSrsResponse(was_loaded=True, freed_bytes=held if gone else 0)
 

@@ -287,6 +287,8 @@ class Prover:
         name = ticket.job_id, str(located.params)
         with self._changed:
             found = self._jobs.get(name)
+            if found is not None and found[0].done.done():      # cancelled or failed just now: not to be joined
+                found = None
             if found is None:
                 self._jobs[name] = job, [ticket]
             else:
@@ -297,7 +299,8 @@ class Prover:
 
         def ended(future: Future) -> None:
             with self._changed:
-                self._jobs.pop(name, None)
+                if self._jobs.get(name, (None,))[0] is job:
+                    del self._jobs[name]
                 self._changed.notify_all()
             try:
                 self._deliveries.submit(self._ended, ticket, prepared, located, key, job, timings, journal, lock, fixed,

@@ -26,7 +26,7 @@ class Request(NamedTuple):
 
     sector: str | None = None           # DIR/s-t0M-N or a bare name
     storage: tuple = ()
-    vanilla: str | bytes | tuple | None = None      # a path, "-" for standard input, the bytes, or bincodes by partition
+    vanilla: str | bytes | tuple | None = None      # a path, "-" for standard input, the bytes, bincodes by partition
     sector_size: str | None = None
     comm_r_old: str | None = None       # hex, base64 or CID
     comm_r_new: str | None = None

@@ -1,6 +1,6 @@
 """The command line with a prover that takes no time: `python fake_daemon.py ARGUMENTS` is `cuzk ARGUMENTS`.
 
-FAKE_HOLDS: nothing is finished as long as a file of this name is there. FAKE_HANGS: neither stopping nor cancelling ends.
+FAKE_HOLDS: nothing is finished as long as a file of this name is there. FAKE_HANGS: closing does not end.
 """
 from __future__ import annotations
 

@@ -95,7 +95,8 @@ def test_cancel(holding):
 def test_wrong_paths_and_options(daemon, tmp_path):
     (tmp_path / "s-t01000-1").mkdir()
     found = answer_of(daemon.run("submit", "snap", "./s-t01000-1"))
-    assert found["exit"] == 10 and "a path in the daemon's storage folders" in found["results"][0]["errors"][0]["message"]
+    (result,) = found["results"]
+    assert found["exit"] == 10 and "a path in the daemon's storage folders" in result["errors"][0]["message"]
     for arguments in (["submit", "snap"], ["submit", "snap", "x"], ["submit", "snap", "s-t01000-1", "--priority", "x"],
                       ["submit", "snap", "s-t01000-1", "--deadline", "x"], ["wait", "a", "--timeout", "x"],
                       ["submit", "snap", "s-t01000-1", "s-t01000-2", "--request-id", "a"],
@@ -129,7 +130,8 @@ def test_prove_by_a_daemon(daemon, tmp_path):
         (result,) = answer_of(done)["results"]
         assert result["daemon"] == str(daemon.address) and json.loads((tmp_path / f"{mode}.json").read_text())["ok"]
         assert done.lines == [f"cuzk: proved by the daemon at {daemon.address}"]
-    many = answer_of(prove(daemon, "s-t01000-1", "s-t01000-2", "--storage", str(STORAGE), "--out-dir", "d", "--daemon", "require"))
+    many = answer_of(prove(daemon, "s-t01000-1", "s-t01000-2", "--storage", str(STORAGE), "--out-dir", "d",
+                           "--daemon", "require"))
     assert [Path(r["file"]).name for r in many["results"]] == ["s-t01000-1.snap.json", "s-t01000-2.snap.json"]
     assert os.listdir(tmp_path / "CUZK_STATUS_DIR") == []           # those that ask have no status of their own
     by_bytes = answer_of(prove(daemon, "--vanilla", str(VANILLA), *commitments(), "--daemon", "require"))

@@ -155,15 +155,17 @@ def test_drain(holding, folder):
     assert answer_of(holding.run("submit", "snap", "s-t01000-2", "--request-id", "b"))["ok"]
     (folder / "hold").unlink()
     assert answer_of(holding.run("drain"))["ok"]
-    assert [job["state"] for job in json.loads(holding.run("jobs", "list", "--json").stdout)["jobs"]] == ["done", "done"]
+    jobs = json.loads(holding.run("jobs", "list", "--json").stdout)["jobs"]
+    assert [job["state"] for job in jobs] == ["done", "done"]
     assert answer_of(holding.run("drain", "--stop"))["ok"]
     assert holding.process.wait(10) == 0
 
 
 def test_killed(holding, folder):
     """Nothing of it is in the way of the next one, and its clients are told."""
-    ids = [answer_of(holding.run("submit", "snap", f"s-t01000-{1 + n % 2}", "--request-id", str(n)))["results"][0]["job_id"]
-           for n in range(3)]
+    ids = ["0", "1", "2"]
+    for id, sector in zip(ids, (1, 2, 1)):
+        answer_of(holding.run("submit", "snap", f"s-t01000-{sector}", "--request-id", id))
     waiting = subprocess.Popen([*FAKE, "wait", *ids], env=environment(folder, **holding.env), cwd=folder,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     time.sleep(1.0)
@@ -183,7 +185,8 @@ def test_killed(holding, folder):
 # ---- a client
 def test_a_stopped_client_cancels_its_job(holding):
     client = subprocess.Popen([*FAKE, "prove", "snap", str(SECTOR), "--daemon", "require"], cwd=holding.folder,
-                              env=environment(holding.folder, **holding.env), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                              env=environment(holding.folder, **holding.env), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
     jobs = lambda: json.loads(holding.run("jobs", "list", "--json").stdout)["jobs"]
     until(jobs)
     client.send_signal(signal.SIGINT)

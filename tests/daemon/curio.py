@@ -14,9 +14,9 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 MESSAGES = {
-    "SubmitProofRequest": "1 string request_id, 2 ProofKind proof_kind, 3 uint64 sector_size, 4 uint64 registered_proof, "
-                          "5 Priority priority, 10 bytes vanilla_proof, 11 bytes* vanilla_proofs, 20 uint64 sector_number, "
-                          "21 uint64 miner_id, 22 bytes randomness, 23 uint32 partition_index, 30 bytes comm_r_old, "
+    "SubmitProofRequest": "1 string request_id, 2 ProofKind proof_kind, 3 uint64 sector_size, "
+                          "4 uint64 registered_proof, 5 Priority priority, 10 bytes vanilla_proof, "
+                          "11 bytes* vanilla_proofs, 20 uint64 sector_number, 21 uint64 miner_id, 22 bytes randomness, 23 uint32 partition_index, 30 bytes comm_r_old, "
                           "31 bytes comm_r_new, 32 bytes comm_d_new",
     "SubmitProofResponse": "1 string job_id, 2 uint32 queue_position, 3 string assigned_gpu",
     "AwaitProofRequest": "1 string job_id, 2 uint64 timeout_ms",
@@ -49,7 +49,8 @@ ENUMS = {
     "SRSStatus.Tier": "HOT WARM COLD",
 }
 CALLS = {
-    "SubmitProof": ("SubmitProofRequest", "SubmitProofResponse"), "AwaitProof": ("AwaitProofRequest", "AwaitProofResponse"),
+    "SubmitProof": ("SubmitProofRequest", "SubmitProofResponse"),
+    "AwaitProof": ("AwaitProofRequest", "AwaitProofResponse"),
     "Prove": ("ProveRequest", "ProveResponse"), "CancelProof": ("CancelProofRequest", "CancelProofResponse"),
     "GetStatus": ("GetStatusRequest", "GetStatusResponse"), "GetMetrics": ("GetMetricsRequest", "GetMetricsResponse"),
     "PreloadSRS": ("PreloadSrsRequest", "PreloadSrsResponse"), "EvictSRS": ("EvictSrsRequest", "EvictSrsResponse"),

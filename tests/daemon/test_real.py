@@ -83,8 +83,8 @@ def daemon(params, classes):
 
 
 def asked(value: int, count: int = 1, **more) -> dict:
-    return dict(request_id=f"tiny-{value}", proof_kind=4, sector_size=2048, sector_number=value, partition_index=count - 1,
-                **more)
+    return dict(request_id=f"tiny-{value}", proof_kind=4, sector_size=2048, sector_number=value,
+                partition_index=count - 1, **more)
 
 
 @pytest.mark.slow
@@ -155,7 +155,8 @@ def test_stopped_with_ten_jobs(daemon, number):
     daemon.process.send_signal(number)
     assert daemon.process.wait(20) == 128 + number and time.monotonic() - started < 5
     assert {call.code().name for call in waiting} <= {"UNAVAILABLE", "OK"}
-    assert not list((daemon.folder / "cuzk" / "locks").iterdir()) and read_status(daemon.folder / "cuzk")["gpu_workers"] == []
+    state = daemon.folder / "cuzk"
+    assert not list((state / "locks").iterdir()) and read_status(state)["gpu_workers"] == []
 
 
 @pytest.mark.slow

@@ -108,7 +108,8 @@ def test_vanilla_proofs():
         assert found.prepare().commitments._asdict() == COMMITMENTS
 
 
-@pytest.mark.parametrize("text", ["", "x", "[]", "null", "{}", '{"kind": 1}', '{"kind": "nope"}', '{"kind": []}', "[" * 9999])
+@pytest.mark.parametrize("text", ["", "x", "[]", "null", "{}", '{"kind": 1}', '{"kind": "nope"}', '{"kind": []}',
+                                  "[" * 9999])
 def test_what_is_no_job(text):
     with pytest.raises(CuzkError) as found:
         requests.from_job(text, b"", ROOTS)

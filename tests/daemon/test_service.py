@@ -54,7 +54,8 @@ def test_a_job_without_an_id_gets_one(curio):
 def test_a_failure_says_why(curio, daemon):
     daemon.prover.fails = lambda request: "a folder"
     found = curio.Prove(submit=snap(request_id="a")).result
-    assert found.status == 2 and not found.proof and found.error_message == "/sealed: open: expected a file, actual a folder"
+    assert found.status == 2 and not found.proof
+    assert found.error_message == "/sealed: open: expected a file, actual a folder"
 
 
 # ---- the same twice
@@ -275,8 +276,8 @@ def test_a_thousand_jobs(curio, daemon):
 
 
 def test_a_thousand_at_a_time(curio, daemon, held):
-    waiting = [curio.future("Prove", submit=curio.messages.SubmitProofRequest(**snap(request_id=str(n), sector_number=n)))
-               for n in range(1000)]
+    request = lambda n: curio.messages.SubmitProofRequest(**snap(request_id=str(n), sector_number=n))
+    waiting = [curio.future("Prove", submit=request(n)) for n in range(1000)]
     until(lambda: sum(q.pending + q.in_progress for q in curio.GetStatus().queues) == 1000)
     held.going.set()
     assert {each.result(timeout=60).result.status for each in waiting} == {1}

@@ -4,8 +4,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Callable, NamedTuple
 
-from ..circuits import snap
-from ..protocol.table import SIZES, Size
+from ..circuits import fallback, snap
+from ..protocol.table import SIZES, WINDOW_CHALLENGES, WINNING_CHALLENGES, Size
 
 
 class Circuit(NamedTuple):
@@ -21,8 +21,18 @@ def _snap(size: Size) -> snap.Shape:
                       size.snap_hs, size.arities)
 
 
+def _winning(size: Size) -> fallback.Shape:
+    return fallback.Shape(f"winning {size.name}", size.arities, WINNING_CHALLENGES, 1)
+
+
+def _window(size: Size) -> fallback.Shape:
+    return fallback.Shape(f"window {size.name}", size.arities, size.window_sectors, WINDOW_CHALLENGES)
+
+
 CIRCUITS = {
     "snap": Circuit(_snap, snap.build, snap.synthesise),
+    "winning": Circuit(_winning, fallback.build, fallback.synthesise),
+    "window": Circuit(_window, fallback.build, fallback.synthesise),
 }
 
 

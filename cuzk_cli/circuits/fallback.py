@@ -9,7 +9,7 @@ WinningPoSt is one sector as 66 sectors of one challenge each.
 """
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from .poseidon import permute
 from .structure import Structure
 from .template import ONE, Builder, Template
 from .witness import Assignment, assign
+
+AT_ONCE = 128       # sectors of a part: 1.1 GiB of assignment at 32 GiB, where a whole partition takes 20
 
 
 class Shape(NamedTuple):
@@ -98,3 +100,25 @@ def synthesise(structure: Structure, shape: Shape, witness: PartitionWitness) ->
         at, used = at + arity, used + arity - 1
     externals[:, 3:] = paths.reshape(shape.sectors, -1, 4)
     return assign(structure, externals.reshape(-1, 4))
+
+
+def inputs(shape: Shape, witness: PartitionWitness) -> np.ndarray:
+    """The public inputs of a partition, uint64[n_inputs, 4], ONE first: for each sector comm_r and its leaves' indices."""
+    out = np.zeros((shape.sectors, 1 + shape.challenges, 4), np.uint64)
+    out[:, 0] = witness.comm_r
+    scale = np.cumprod((1, *shape.arities[:-1]))
+    out[:, 1:, 0] = (witness.position * scale).sum(axis=2)
+    return np.concatenate([np.array([[1, 0, 0, 0]], np.uint64), out.reshape(-1, 4)])
+
+
+def in_parts(shape: Shape, witness: PartitionWitness, at_once: int = AT_ONCE) -> Iterator[Assignment]:
+    """The assignment of one partition, `at_once` sectors at a time.
+
+    No constraint spans two sectors, so that every part is a smaller partition's assignment; each has ONE as its first input.
+    """
+    part = structure = None
+    for first in range(0, shape.sectors, at_once):
+        size = shape._replace(sectors=min(at_once, shape.sectors - first))
+        if size != part:
+            part, structure = size, build(size)
+        yield synthesise(structure, part, PartitionWitness(*(v[first:first + at_once] for v in witness)))

@@ -70,7 +70,7 @@ def rows_sha256(structure: Structure) -> str:
 
 def witness_sha256(assignment: Assignment) -> str:
     """Over the public inputs and the auxiliary variables."""
-    return witness_sha256_of(assignment.inputs, [assignment])
+    return witness_sha256_of(assignment.inputs, (assignment,))
 
 
 def witness_sha256_of(inputs: np.ndarray, parts: Iterable[Assignment], chunk: int = 1 << 20) -> str:

@@ -94,10 +94,18 @@ def digest(kind: str, sector_size: str, request: Request | None = None) -> dict:
         prepared = request.prepare(check=False)
         entries = []
         for k in prepared.partitions:
-            assignment = circuits.synthesise(kind, size.bytes, prepared.witness(k))
-            entries.append({"partition": k, **base, "public_inputs": [w.tobytes().hex() for w in assignment.inputs[1:]],
-                            "witness_sha256": circuit_digest.witness_sha256(assignment),
-                            "unsatisfied": columns.unsatisfied(assignment)})
+            unsatisfied = 0
+
+            def counted(parts):
+                nonlocal unsatisfied
+                for part in parts:
+                    unsatisfied += columns.unsatisfied(part)
+                    yield part
+
+            inputs, parts = circuits.synthesise_parts(kind, size.bytes, prepared.witness(k))
+            witness = circuit_digest.witness_sha256_of(inputs, counted(parts))
+            entries.append({"partition": k, **base, "public_inputs": [w.tobytes().hex() for w in inputs[1:]],
+                            "witness_sha256": witness, "unsatisfied": unsatisfied})
     return {"circuit": f"{kind} {size.name}", "parameter_identifier": table.parameter_identifier(kind, size),
             "partitions": entries}
 

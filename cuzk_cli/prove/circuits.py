@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Callable, NamedTuple
+from typing import Callable, Iterable, NamedTuple
 
 from ..circuits import fallback, snap
 from ..protocol.table import SIZES, WINDOW_CHALLENGES, WINNING_CHALLENGES, Size
@@ -14,6 +14,7 @@ class Circuit(NamedTuple):
     shape: Callable[[Size], object]
     build: Callable[[object], object]                       # shape -> Structure
     synthesise: Callable[[object, object, object], object]  # structure, shape, witness -> Assignment
+    parts: tuple | None = None      # (inputs, in_parts), both of (shape, witness): for partitions that memory does not hold
 
 
 def _snap(size: Size) -> snap.Shape:
@@ -32,7 +33,7 @@ def _window(size: Size) -> fallback.Shape:
 CIRCUITS = {
     "snap": Circuit(_snap, snap.build, snap.synthesise),
     "winning": Circuit(_winning, fallback.build, fallback.synthesise),
-    "window": Circuit(_window, fallback.build, fallback.synthesise),
+    "window": Circuit(_window, fallback.build, fallback.synthesise, (fallback.inputs, fallback.in_parts)),
 }
 
 
@@ -47,3 +48,14 @@ def synthesise(kind: str, sector_size: int, witness):
     """One partition's Assignment from its vanilla data."""
     circuit = CIRCUITS[kind]
     return circuit.synthesise(structure(kind, sector_size), circuit.shape(SIZES[sector_size]), witness)
+
+
+def synthesise_parts(kind: str, sector_size: int, witness) -> tuple[object, Iterable]:
+    """One partition's public inputs, ONE first, and its assignment as one or more Assignments, one after another."""
+    circuit = CIRCUITS[kind]
+    if circuit.parts is None:
+        whole = synthesise(kind, sector_size, witness)
+        return whole.inputs, [whole]
+    inputs, in_parts = circuit.parts
+    shape = circuit.shape(SIZES[sector_size])
+    return inputs(shape, witness), in_parts(shape, witness)

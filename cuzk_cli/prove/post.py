@@ -4,8 +4,8 @@ One request is one result: all its sectors, sorted by number, in partitions; the
 """
 from __future__ import annotations
 
+import base64
 import os
-from concurrent.futures import ThreadPoolExecutor, TimeoutError as Late
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..errors import CuzkError, Exit, Problem, fail
 from ..protocol.actor import miner_of, parse_miner, prover_id
 from ..protocol.poseidon import poseidon_batch
 from ..protocol.table import REGISTERED, SIZES, Registered, Size, parse_registered, parse_size
-from ..sectors import commitments, locate, post
+from ..sectors import commitments, locate, parallel, post
 from ..sectors.files import SectorFile, present
 from ..sectors.post import SectorProof
 from ..sectors.preflight import open_replica
@@ -24,7 +24,6 @@ from .kind import plain_number
 from .source import read_source, source_name
 
 REPLICAS = ("auto", "sealed", "update")
-READERS = 16                # sectors that are read at a time
 READ_SECONDS = 60.0         # for one sector
 
 
@@ -62,8 +61,11 @@ class Request(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What results and files are named after."""
-        return self.miner or "vanilla"
+        """What results and files are named after: its sector, or the miner of several."""
+        names = [os.path.basename(wanted.sector.rstrip("/")) for wanted in self.sectors]
+        if len(names) == 1:
+            return names[0]
+        return names[0][2:].rpartition("-")[0] or "vanilla" if names else "vanilla"
 
     def subject(self) -> dict:
         """The ids that the result of a failure carries."""
@@ -151,8 +153,17 @@ class Prepared:
                          "comm_r_cid": commitments.to_cid("comm_r", s.comm_r), "replica": s.replica}
                         for s in self.sectors],
             "faulty_sectors": self.faulty,
-            "partitions": [{"partition": k, "proof": None} for k in self.partitions],
         }
+
+    def vanilla(self) -> list[bytes]:
+        """The bincode of every sector's proof."""
+        return [post.encode(proof, self.size) for proof in self.proofs]
+
+    def vanilla_facts(self) -> dict:
+        """What `cuzk vanilla` adds to the facts."""
+        return {"sectors": [
+            {**entry, "challenges": facts.index.tolist(), "vanilla": base64.b64encode(data).decode()}
+            for entry, facts, data in zip(self.facts()["sectors"], self.sectors, self.vanilla())]}
 
     def identity(self) -> bytes:
         """Randomness, sectors and partitions; the challenges hang on the version."""
@@ -315,22 +326,16 @@ def _challenges(proved: Registered, options: _Options, number: int, i: int) -> n
     return post.challenges(proved.kind, proved.version, proved.size, options.randomness, number, i)
 
 
-def _in_parallel(request: Request, work, wanted: list[Wanted]) -> tuple[list, list[CuzkError]]:
-    """work(i, wanted) of every sector: what it gave, None where it failed or was late, and the failures."""
-    pool = ThreadPoolExecutor(min(READERS, len(wanted)), "read")
-    futures = [pool.submit(work, i, one) for i, one in enumerate(wanted)]
-    found, failures = [None] * len(wanted), []
-    for i, (one, future) in enumerate(zip(wanted, futures)):
-        try:
-            found[i] = future.result(request.read_seconds)
-        except CuzkError as error:
-            failures.append((one, error))
-        except Late:
-            failures.append((one, fail(Exit.INPUT, "read the sector", one.sector,
-                                       f"an answer within {request.read_seconds:g} s", "none",
-                                       "its storage hangs")))
-    pool.shutdown(wait=False, cancel_futures=True)
-    return found, failures
+def _in_parallel(request: Request, work, wanted: list[Wanted]) -> tuple[list, list[tuple[Wanted, CuzkError]]]:
+    """work(i, wanted) of every sector: what it gave, None where it failed or was late; and the failures."""
+    found = parallel.each(work, wanted, lambda one: one.sector, request.read_seconds)
+    failures = [(one, result) for one, result in zip(wanted, found) if isinstance(result, CuzkError)]
+    return [None if isinstance(result, CuzkError) else result for result in found], failures
+
+
+def _all(failures: list[tuple[Wanted, CuzkError]]) -> CuzkError:
+    """Every sector that failed, with its reasons."""
+    return CuzkError(*[p for _, error in failures for p in error.problems])
 
 
 def _from_files(request: Request, options: _Options, hash: Hash, check: bool) -> Prepared:
@@ -342,7 +347,7 @@ def _from_files(request: Request, options: _Options, hash: Hash, check: bool) ->
         raise fail(Exit.INPUT, "compare the sizes of the sectors", None, "one size", ", ".join(odd[:20]))
     good = [one for one, size in zip(wanted, opened) if size is not None]
     if failures and not (request.skip_faulty and good):
-        raise CuzkError(*[p for _, error in failures for p in error.problems])
+        raise _all(failures)
     proved = _registered(options, request.kind, next(iter(sizes.values())))
     while True:
         made, more = _in_parallel(request, lambda i, one: _prove_sector(request, options, proved, i, one, hash), good)
@@ -351,7 +356,7 @@ def _from_files(request: Request, options: _Options, hash: Hash, check: bool) ->
             break
         left = [one for one, proof in zip(good, made) if proof is not None]
         if not (request.skip_faulty and left):
-            raise CuzkError(*[p for _, error in failures for p in error.problems])
+            raise _all(failures)
         good = left
         if proved.version != "V1" or proved.kind != "window":       # else places, and challenges with them, have moved
             made = [proof for proof in made if proof is not None]
@@ -405,7 +410,7 @@ def _public(request: Request, hash: Hash) -> Prepared:
             request, lambda i, one: open_replica(locate.find(one.sector, request.storage), request.replica, None, size, hash),
             unknown)
         if failures:
-            raise CuzkError(*[p for _, error in failures for p in error.problems])
+            raise _all(failures)
         for one, replica in zip(unknown, opened):
             found[one.number], which[one.number], size = replica.comm_r, replica.which, size or replica.size
     if size is None:

@@ -103,7 +103,7 @@ def synthesise(structure: Structure, shape: Shape, witness: PartitionWitness) ->
 
 
 def inputs(shape: Shape, witness: PartitionWitness) -> np.ndarray:
-    """The public inputs of a partition, uint64[n_inputs, 4], ONE first: for each sector comm_r and its leaves' indices."""
+    """A partition's public inputs, uint64[n_inputs, 4], ONE first: for each sector comm_r and its leaves' indices."""
     out = np.zeros((shape.sectors, 1 + shape.challenges, 4), np.uint64)
     out[:, 0] = witness.comm_r
     scale = np.cumprod((1, *shape.arities[:-1]))
@@ -114,7 +114,7 @@ def inputs(shape: Shape, witness: PartitionWitness) -> np.ndarray:
 def in_parts(shape: Shape, witness: PartitionWitness, at_once: int = AT_ONCE) -> Iterator[Assignment]:
     """The assignment of one partition, `at_once` sectors at a time.
 
-    No constraint spans two sectors, so that every part is a smaller partition's assignment; each has ONE as its first input.
+    No constraint spans two sectors, so that every part is a smaller partition's assignment, ONE and all.
     """
     part = structure = None
     for first in range(0, shape.sectors, at_once):

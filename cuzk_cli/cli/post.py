@@ -33,13 +33,13 @@ class PoStOptions:
     sector: Annotated[Optional[List[str]], typer.Option(
         "--sector", help="NUMBER:COMM_R, repeatable: a sector's commitment as hex, base64 or CID.")] = None
     sectors_file: Annotated[Optional[str], typer.Option(
-        "--sectors-file", help="A line for each sector, SECTOR or SECTOR COMM_R; or JSON: a list of these, or of objects "
-                               "{sector, comm_r}. - for standard input.")] = None
+        "--sectors-file", help="A line for each sector, SECTOR or SECTOR COMM_R; or JSON: a list of these, or of "
+                               "objects {sector, comm_r}. - for standard input.")] = None
     miner: Annotated[Optional[str], typer.Option("--miner", help="t01000, f01000 or 1000.")] = None
     prover_id: Annotated[Optional[str], typer.Option("--prover-id", help="Instead of --miner: 32 bytes as hex.")] = None
     storage: o.Storage = None
     replica: Annotated[str, typer.Option(
-        "--replica", help="sealed, update, or auto: the one whose comm_r was given, else update where there is one.")] = "auto"
+        "--replica", help="sealed, update, or auto: the one whose comm_r was given, else update where it is.")] = "auto"
     registered_proof: Annotated[Optional[str], typer.Option(
         "--registered-proof", help="Number or name; by default the newest version.")] = None
     sector_size: o.SectorSize = None
@@ -54,8 +54,8 @@ def _request(kind: str, given: PoStOptions, sectors, randomness, vanilla=None, p
     from ..prove import post
 
     return post.Request(kind, _wanted(given, sectors), randomness, given.miner, given.prover_id,
-                        o.storage_folders(given.storage), given.replica, given.registered_proof, given.sector_size, vanilla,
-                        o.partition_list(partition), given.skip_faulty, given.read_timeout)
+                        o.storage_folders(given.storage), given.replica, given.registered_proof, given.sector_size,
+                        vanilla, o.partition_list(partition), given.skip_faulty, given.read_timeout)
 
 
 def _wanted(given: PoStOptions, sectors) -> tuple:
@@ -94,7 +94,8 @@ def _listed(data: bytes, source: str) -> list[tuple[str, str | None]]:
     name = "standard input" if source == "-" else source
 
     def bad(actual: str):
-        return fail(Exit.INPUT, "read the list of sectors", name, "SECTOR or SECTOR COMM_R in each line, or JSON", actual)
+        return fail(Exit.INPUT, "read the list of sectors", name, "SECTOR or SECTOR COMM_R in each line, or JSON",
+                    actual)
 
     try:
         text = data.decode()
@@ -139,21 +140,23 @@ def _register(kind: str) -> None:
             return group.command(kind, help=help)(function)
         return decorate
 
-    @named(groups["prove"], f"Prove one {name}. Standard output is one JSON object; a proof is verified before it is written.")
+    @named(groups["prove"], f"Prove one {name}. Standard output is one JSON object; a proof is verified before it is "
+                            "written.")
     @command
     @o.taking(PoStOptions, "given")
     @o.taking(proving.ProveOptions)
-    def prove(options: proving.ProveOptions, given: PoStOptions, sectors: PoStSectors = None, randomness: Randomness = None,
-              vanilla: o.Vanilla = None, partition: o.Partition = None) -> int:
+    def prove(options: proving.ProveOptions, given: PoStOptions, sectors: PoStSectors = None,
+              randomness: Randomness = None, vanilla: o.Vanilla = None, partition: o.Partition = None) -> int:
         problems = o.Problems()
         problems.attempt(o.partition_list, partition)
         if not sectors and vanilla is None and given.sectors_file is None and not given.sector:
-            problems.refuse(None, "sectors, --sectors-file or --vanilla", "none of them", operation="read the arguments")
+            problems.refuse(None, "sectors, --sectors-file or --vanilla", "none of them",
+                            operation="read the arguments")
         if randomness is None:
             problems.refuse("--randomness", "32 bytes as hex or base64", "not given")
         names = [os.path.basename(s.rstrip("/")) for s in sectors or ()]
-        return proving.prove(options, kind, [{"miner": given.miner, "sectors": names}],
-                             lambda: [_request(kind, given, sectors, randomness, _source(vanilla), partition)], problems)
+        requests = lambda: [_request(kind, given, sectors, randomness, _source(vanilla), partition)]
+        return proving.prove(options, kind, [{"miner": given.miner, "sectors": names}], requests, problems)
 
     @named(groups["vanilla"], f"Make the vanilla proofs of a {name} from the sectors' files.")
     @command
@@ -163,7 +166,8 @@ def _register(kind: str) -> None:
                    randomness: Randomness = None) -> int:
         return making.make(options, lambda: _request(kind, given, sectors, randomness))
 
-    @named(groups["verify"], f"Verify a {name}. Standard output is one JSON object; exit 14 for a proof that does not verify.")
+    @named(groups["verify"], f"Verify a {name}. Standard output is one JSON object; exit 14 for a proof that does not "
+                             "verify.")
     @command
     @o.taking(PoStOptions, "given")
     @o.taking(verifying.VerifyOptions)
@@ -172,12 +176,13 @@ def _register(kind: str) -> None:
         return verifying.verify(options, kind, given.sector_size,
                                 lambda: _request(kind, given, sectors, randomness, None, partition))
 
-    @circuit.digests.command(kind, help="Print JSON: counts and rows_sha256; with sectors or --vanilla also the witness of "
-                                        "every partition.")
+    @circuit.digests.command(kind, help="Print JSON: counts and rows_sha256; with sectors or --vanilla also the "
+                                        "witness of every partition.")
     @command
     @o.taking(PoStOptions, "given")
-    def digest(given: PoStOptions, sectors: PoStSectors = None, randomness: Randomness = None, vanilla: o.Vanilla = None,
-               partition: o.Partition = None, json_errors: o.JsonErrors = False) -> int:
+    def digest(given: PoStOptions, sectors: PoStSectors = None, randomness: Randomness = None,
+               vanilla: o.Vanilla = None, partition: o.Partition = None,
+               json_errors: o.JsonErrors = False) -> int:
         def request():
             if not sectors and vanilla is None and given.sectors_file is None and not given.sector:
                 return None

@@ -80,7 +80,8 @@ def verify(
 @command
 @o.taking(making.VanillaOptions)
 def vanilla_of(
-    options: making.VanillaOptions, sector: Annotated[str, typer.Argument(help="DIR/s-t0<miner>-<number>, or the bare name.")],
+    options: making.VanillaOptions,
+    sector: Annotated[str, typer.Argument(help="DIR/s-t0<miner>-<number>, or the bare name.")],
     storage: o.Storage = None, sector_size: o.SectorSize = None, comm_r_old: o.CommROld = None,
     comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None,
 ) -> int:

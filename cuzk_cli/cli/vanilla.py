@@ -24,7 +24,7 @@ class VanillaOptions:
     out: Annotated[Optional[str], typer.Option(
         "-o", "--out", help="File of the proofs; - puts them alone on standard output.")] = None
     format: Annotated[str, typer.Option(
-        "--format", help="Of the file: json, as `prove --vanilla` and curio read it, or bincode, one after another.")] = "json"
+        "--format", help="Of the file: json, as `prove --vanilla` reads it, or bincode, one after another.")] = "json"
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False
     json_errors: o.JsonErrors = False
 

@@ -90,9 +90,11 @@ def verify(request: Request, proof: bytes, options: Options = Options(), show_in
         Exit.VERIFICATION, "verify the proof", None, "a proof that verifies",
         f"partition {', '.join(map(str, bad))} does not verify").problems
     shown = {"public_inputs": [[w.tobytes().hex() for w in given] for given in inputs]} if show_inputs else {}
-    return {"partitions": prepared.partitions, **prepared.facts(), **shown, "ok": not bad, "exit": int(Exit.VERIFICATION) if bad else 0, "verified": not bad,
+    return {"partitions": prepared.partitions, **prepared.facts(), **shown, "ok": not bad,
+            "exit": int(Exit.VERIFICATION) if bad else 0, "verified": not bad,
             "partitions_verified": good, "verifying_key": str(path), "network_accepts": accepts,
-            "errors": [p.as_dict() for p in problems], "warnings": located.warnings if not options.vk else []}
+            "errors": [p.as_dict() for p in problems],
+            "warnings": prepared.warnings + (located.warnings if not options.vk else [])}
 
 
 def digest(kind: str, sector_size: str, request: Request | None = None) -> dict:

@@ -14,7 +14,7 @@ class Circuit(NamedTuple):
     shape: Callable[[Size], object]
     build: Callable[[object], object]                       # shape -> Structure
     synthesise: Callable[[object, object, object], object]  # structure, shape, witness -> Assignment
-    parts: tuple | None = None      # (inputs, in_parts), both of (shape, witness): for partitions that memory does not hold
+    parts: tuple | None = None      # (inputs, in_parts) of (shape, witness), where memory may not hold a partition
 
 
 def _snap(size: Size) -> snap.Shape:

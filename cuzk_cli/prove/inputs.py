@@ -32,6 +32,7 @@ class Prepared:
 
     def __init__(self, kind: str, size: Size, partitions: list[int], rows: list[np.ndarray]):
         self.kind, self.size, self.partitions, self._rows = kind, size, partitions, dict(zip(partitions, rows))
+        self.warnings: list[str] = []
 
     def public_inputs(self, partition: int) -> np.ndarray:
         """Words uint64[n, 4]."""
@@ -45,9 +46,9 @@ class Prepared:
 def _read(data: bytes, path) -> tuple[list[int], list[np.ndarray]]:
     """Partitions and their inputs.
 
-    JSON: a list of inputs, a list of such lists, or an object: one that has `public_inputs`, as results do, or a list of
-    objects of one partition each, as `circuit digest` prints. An input is 64 hex digits, the bytes of a little-endian number, or
-    a number. Raises CuzkError (INPUT).
+    JSON: a list of inputs, a list of such lists, or an object: one that has `public_inputs`, as results do, or a list
+    of objects of one partition each, as `circuit digest` prints. An input is 64 hex digits, the bytes of a number, least
+    significant first, or a number. Raises CuzkError (INPUT).
     """
     def bad(actual: str) -> CuzkError:
         return fail(Exit.INPUT, "read the public inputs", path,

@@ -1,6 +1,6 @@
 """WinningPoSt and WindowPoSt: from sectors and randomness, or vanilla proofs, to what synthesis takes.
 
-One request is one result: all its sectors, sorted by number, in partitions; the last sector fills the last partition up.
+One request is one result: all its sectors, by number, in partitions; the last sector fills the last partition up.
 """
 from __future__ import annotations
 
@@ -119,11 +119,12 @@ class Prepared:
         return [min(i, len(self.sectors) - 1) for i in range(first, first + self._each)]
 
     def witness(self, partition: int) -> PartitionWitness:
-        """What the circuit takes from a partition's vanilla proofs; a WinningPoSt's challenges are sectors of their own."""
+        """What the circuit takes of the vanilla proofs; a WinningPoSt's challenges are sectors of their own."""
         proofs = [self.proofs[i] for i in self._of(partition)]
         rows = [np.stack([proof.comm_r_last for proof in proofs]), np.stack([proof.comm_c for proof in proofs]),
                 np.stack([np.frombuffer(proof.comm_r, "<u8") for proof in proofs])]
-        paths = [np.stack([getattr(proof.paths, name) for proof in proofs]) for name in ("leaf", "position", "siblings")]
+        paths = [np.stack([getattr(proof.paths, name) for proof in proofs])
+                 for name in ("leaf", "position", "siblings")]
         if self.kind == "winning":
             rows = [np.repeat(row, len(proofs[0].paths.leaf), axis=0) for row in rows]
             paths = [array.swapaxes(0, 1) for array in paths]
@@ -176,7 +177,8 @@ def _chosen(request: Request, count: int) -> list[int]:
     wanted = list(range(count)) if request.partitions is None else sorted(set(request.partitions))
     bad = [k for k in wanted if not 0 <= k < count]
     if bad or not wanted:
-        raise fail(Exit.USAGE, "choose partitions", "--partition", f"0 to {count - 1}", ",".join(map(str, bad)) or "none")
+        raise fail(Exit.USAGE, "choose partitions", "--partition", f"0 to {count - 1}",
+                   ",".join(map(str, bad)) or "none")
     return wanted
 
 
@@ -261,7 +263,8 @@ def _prover(request: Request) -> bytes | None:
     if request.miner is not None:
         found = prover_id(parse_miner(request.miner))
         if request.prover_id is not None and bytes.fromhex(_hex32(request.prover_id)) != found:
-            raise fail(Exit.USAGE, "compare the prover id with the miner", "--prover-id", found.hex(), request.prover_id)
+            raise fail(Exit.USAGE, "compare the prover id with the miner", "--prover-id", found.hex(),
+                       request.prover_id)
         return found
     return None if request.prover_id is None else bytes.fromhex(_hex32(request.prover_id))
 
@@ -286,14 +289,16 @@ def _prepare(request: Request, hash: Hash, check: bool) -> Prepared:
             raise fail(Exit.USAGE, "find the input", None, "sectors, or --vanilla", "neither")
         return _from_files(request, options, hash, check)
     if options.size is None:
-        raise fail(Exit.USAGE, "find the sector size", "--sector-size", "a size or a registered proof, with --vanilla", "none")
+        raise fail(Exit.USAGE, "find the sector size", "--sector-size", "a size or a registered proof, with --vanilla",
+                   "none")
     source = source_name(request.vanilla)
     proofs = sorted(post.read(read_source(request.vanilla), options.size, request.kind, source), key=lambda p: p.sector)
     problems: list[Problem] = []
     numbers = [proof.sector for proof in proofs]
     for a, b in zip(numbers, numbers[1:]):
         if a == b:
-            problems += fail(Exit.INPUT, "read the vanilla proofs", source, "each sector once", f"sector {a} twice").problems
+            problems += fail(Exit.INPUT, "read the vanilla proofs", source, "each sector once",
+                             f"sector {a} twice").problems
     named = {wanted.number for wanted in request.sectors}
     if named and named != set(numbers):
         problems += fail(Exit.INPUT, "compare the vanilla proofs with the sectors", source,
@@ -350,7 +355,8 @@ def _from_files(request: Request, options: _Options, hash: Hash, check: bool) ->
         raise _all(failures)
     proved = _registered(options, request.kind, next(iter(sizes.values())))
     while True:
-        made, more = _in_parallel(request, lambda i, one: _prove_sector(request, options, proved, i, one, hash), good)
+        made, more = _in_parallel(
+            request, lambda i, one: _prove_sector(request, options, proved, i, one, hash, check), good)
         failures += more
         if not more:
             break
@@ -382,14 +388,16 @@ def _size_of(request: Request, options: _Options, one: Wanted) -> Size:
     return size
 
 
-def _prove_sector(request: Request, options: _Options, proved: Registered, i: int, one: Wanted, hash: Hash):
+def _prove_sector(request: Request, options: _Options, proved: Registered, i: int, one: Wanted, hash: Hash,
+                  check: bool) -> tuple[Facts, SectorProof, list[str]]:
     """(facts, proof, warnings) of one sector; its files are closed again."""
     number = one.number
     replica = open_replica(locate.find(one.sector, request.storage), request.replica, options.comm_r.get(number),
-                           proved.size, hash)
+                           proved.size, hash, check)
     index = _challenges(proved, options, number, i)
     proof = post.make(number, replica.comm_r, replica.comm_c, replica.tree, proved.size, index)
-    post.check(proof, proved.size, index, hash, replica.sector.name)
+    if check:
+        post.check(proof, proved.size, index, hash, replica.sector.name)
     return Facts(number, replica.comm_r, replica.which, index), proof, replica.warnings
 
 
@@ -397,7 +405,8 @@ def _prove_sector(request: Request, options: _Options, proved: Registered, i: in
 def _public(request: Request, hash: Hash) -> Prepared:
     options = _read_options(request, files=False)
     if not request.sectors:
-        raise fail(Exit.USAGE, "find the public inputs", "--sector", "NUMBER:COMM_R of every sector, or its files", "none")
+        raise fail(Exit.USAGE, "find the public inputs", "--sector", "NUMBER:COMM_R of every sector, or its files",
+                   "none")
     wanted = sorted(request.sectors, key=lambda w: w.number)
     unknown = [one for one in wanted if one.comm_r is None]
     found, size = dict(options.comm_r), options.size
@@ -407,15 +416,15 @@ def _public(request: Request, hash: Hash) -> Prepared:
         if bare:
             raise fail(Exit.USAGE, "find the public inputs", "--sector", "NUMBER:COMM_R", " ".join(bare))
         opened, failures = _in_parallel(
-            request, lambda i, one: open_replica(locate.find(one.sector, request.storage), request.replica, None, size, hash),
-            unknown)
+            request, lambda i, one: open_replica(locate.find(one.sector, request.storage), request.replica, None, size,
+                                                 hash), unknown)
         if failures:
             raise _all(failures)
         for one, replica in zip(unknown, opened):
             found[one.number], which[one.number], size = replica.comm_r, replica.which, size or replica.size
     if size is None:
-        raise fail(Exit.USAGE, "find the sector size", "--sector-size", "a size or a registered proof, as no files are given",
-                   "none")
+        raise fail(Exit.USAGE, "find the sector size", "--sector-size",
+                   "a size or a registered proof, as no files are given", "none")
     proved = _registered(options, request.kind, size)
     facts = [Facts(one.number, found[one.number], which.get(one.number), _challenges(proved, options, one.number, i))
              for i, one in enumerate(wanted)]

@@ -17,8 +17,8 @@ def each(work: Callable, items: Sequence, name: Callable[[object], str], seconds
          readers: int = READERS) -> list:
     """work(i, item) of every item, in order: what it gave, or the CuzkError that it raised.
 
-    Whatever takes longer than `seconds` from its own start is a CuzkError (INPUT) that names the item. What else `work` raises
-    is raised here.
+    Whatever takes longer than `seconds` from its own start is a CuzkError (INPUT) that names the item. What else `work`
+    raises is raised here.
     """
     found: dict[int, object] = {}
     running: dict[int, float] = {}          # item -> when it must be done
@@ -53,8 +53,8 @@ def each(work: Callable, items: Sequence, name: Callable[[object], str], seconds
             now = time.monotonic()
             for i in [i for i, limit in running.items() if limit <= now]:
                 del running[i]
-                found[i] = fail(Exit.INPUT, "read the sector", name(items[i]), f"an answer within {seconds:g} s", "none",
-                                "its storage hangs, or is slow: --read-timeout")
+                found[i] = fail(Exit.INPUT, "read the sector", name(items[i]), f"an answer within {seconds:g} s",
+                                "none", "its storage hangs, or is slow: --read-timeout")
                 start()
             if len(found) < len(items):
                 changed.wait(max(min(running.values(), default=now + 1) - now, 0.001))

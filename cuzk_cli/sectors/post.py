@@ -1,4 +1,4 @@
-"""WinningPoSt and WindowPoSt vanilla proofs: challenges, proofs from a sector's tree, bincode, and the check that they hold.
+"""WinningPoSt and WindowPoSt vanilla proofs: challenges, proofs from a tree, bincode, and the check that they hold.
 
 Sources: rust-fil-proofs storage-proofs-post src/fallback/{vanilla,utils}.rs, filecoin-proofs src/api/post_util.rs and
 src/types/mod.rs (FallbackPoStSectorProof).
@@ -37,8 +37,8 @@ class SectorProof(NamedTuple):
 def challenges(kind: str, version: str, size: Size, randomness: bytes, sector: int, index: int = 0) -> np.ndarray:
     """Leaf indices that a sector proves, int64[challenges].
 
-    version: of the registered proof; from V1_1 on (API 1.2) WindowPoSt's challenges do not hang on `index`, the sector's
-    place among all that are proved.
+    version: of the registered proof; from V1_1 on (API 1.2) WindowPoSt's challenges do not hang on `index`, the place
+    of the sector among all that are proved.
     """
     count = CHALLENGES[kind]
     first = index * count if (kind, version) == ("window", "V1") else 0
@@ -130,8 +130,9 @@ def decode(data: bytes, size: Size, count: int, path=None, entry: int = 0) -> Se
     """bincode -> proof. Raises CuzkError (INPUT) for another length or structure than `size` and `count` have."""
     kind, operation = record_type(size, count), f"parse the vanilla proof {entry}"
     if len(data) != kind.itemsize:
-        raise fail(Exit.INPUT, operation, path, f"{kind.itemsize} bytes for {count} challenges of a sector of {size.name}",
-                   f"{len(data)} bytes", "truncated, of another sector size or of another kind of PoSt")
+        raise fail(Exit.INPUT, operation, path,
+                   f"{kind.itemsize} bytes for {count} challenges of a sector of {size.name}", f"{len(data)} bytes",
+                   "truncated, of another sector size or of another kind of PoSt")
     record = np.frombuffer(data, kind)[0]
     blank = record.copy()
     for name in ("sector", "comm_r", "comm_c", "comm_r_last"):
@@ -156,8 +157,8 @@ def decode(data: bytes, size: Size, count: int, path=None, entry: int = 0) -> Se
 def read(data: bytes, size: Size, kind: str, path=None) -> list[SectorProof]:
     """Vanilla proofs of many sectors in any of their forms. Raises CuzkError (INPUT) with every problem.
 
-    Records of bincode one after another; or JSON: a list of base64 strings (Go's `[][]byte`), hex strings or lists of byte
-    values, or an object whose `sectors` is a list of objects with a `vanilla` each.
+    Records of bincode one after another; or JSON: a list of base64 strings (Go's `[][]byte`), hex strings or lists of
+    byte values, or an object whose `sectors` is a list of objects with a `vanilla` each.
     """
     count = CHALLENGES[kind]
     if data[:1].strip() in (b"[", b"{") or data[:64].lstrip()[:1] in (b"[", b"{"):
@@ -165,8 +166,8 @@ def read(data: bytes, size: Size, kind: str, path=None) -> list[SectorProof]:
     else:
         each = record_type(size, count).itemsize
         if not data or len(data) % each:
-            raise fail(Exit.INPUT, "parse the vanilla proofs", path, f"records of {each} bytes, {count} challenges of a "
-                       f"sector of {size.name} each", f"{len(data)} bytes")
+            raise fail(Exit.INPUT, "parse the vanilla proofs", path, f"records of {each} bytes, {count} challenges of "
+                       f"a sector of {size.name} each", f"{len(data)} bytes")
         parts = [data[i:i + each] for i in range(0, len(data), each)]
     problems, found = [], []
     for i, part in enumerate(parts):

@@ -102,7 +102,7 @@ def _run() -> int:
         catch_signals()
         try:
             with redirect_stdout(text):
-                from . import clients, daemon, params, post, snap, status  # noqa: F401  (each registers its commands)
+                from . import batch, clients, daemon, params, post, snap, status  # noqa: F401  (each registers its commands)
 
                 app()
         except SystemExit as end:

@@ -27,6 +27,8 @@ _GROUPS = {
     "vanilla": "Make vanilla proofs from sectors' files.",
     "circuit": "Look at constraint systems.",
     "params": "Parameter files.",
+    "submit": "Give work to a running daemon.",
+    "jobs": "Jobs of a running daemon.",
 }
 groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text, epilog=_EXIT_CODES)
           for name, text in _GROUPS.items()}
@@ -100,7 +102,7 @@ def _run() -> int:
         catch_signals()
         try:
             with redirect_stdout(text):
-                from . import params, post, snap, status  # noqa: F401  (each registers its commands)
+                from . import clients, daemon, params, post, snap, status  # noqa: F401  (each registers its commands)
 
                 app()
         except SystemExit as end:

@@ -40,6 +40,8 @@ MemoryBudget = Annotated[Optional[str], typer.Option("--memory-budget", help="At
 StatusDir = Annotated[Optional[str], typer.Option(
     "--status-dir", help="Folder of status files. [env: CUZK_STATUS_DIR]")]
 Progress = Annotated[str, typer.Option("--progress", help="auto, plain, json or none; on standard error.")]
+Deadline = Annotated[Optional[str], typer.Option(
+    "--deadline", help="Give up then, exit 17: 30m, 90s, 2026-01-31T12:00:00Z or seconds since 1970.")]
 JsonErrors = Annotated[bool, typer.Option(
     "--json-errors", help="Problems as objects in the result only, not as lines.")]
 

@@ -12,19 +12,18 @@ from ..errors import CuzkError, Exit, Problem, fail
 from ..params.atomic import discard_unfinished
 from ..status import Tracker, Writer, status_folder
 from . import options as o
-from . import output
+from . import output, remote
 from .apart import Stopped, apart, within
 from .progress import MODES, Progress
+from .prover import ProverOptions
 from .report import answer, lines
 from .streams import ClosedPipe, closed, put, put_json, say
 
 
 @dataclass(frozen=True)
-class ProveOptions:
+class ProveOptions(ProverOptions):
     """Options of every `cuzk prove`."""
 
-    params: o.Params = None
-    test_params: o.TestParams = False
     insecure_randomness: Annotated[Optional[str], typer.Option(
         help="Fix r and s by a seed, to compare bytes. Such a proof hides nothing.")] = None
     out: Annotated[Optional[str], typer.Option(
@@ -32,25 +31,15 @@ class ProveOptions:
     out_dir: Annotated[Optional[str], typer.Option(help="Folder of the proofs, <name>.<kind>.<ending>.")] = None
     format: Annotated[str, typer.Option("--format", help="Of the file: json, raw, hex or base64.")] = "json"
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False
-    device: o.Device = "auto"
-    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="The same as --device cpu.")] = False
-    workers: Annotated[Optional[int], typer.Option(min=1, max=256, help="Synthesis processes.")] = None
-    memory_budget: o.MemoryBudget = None
-    deadline: Annotated[Optional[str], typer.Option(
-        help="Give up then, exit 17: 30m, 90s, 2026-01-31T12:00:00Z or seconds since 1970.")] = None
+    deadline: o.Deadline = None
     wait: Annotated[bool, typer.Option("--wait", help="Wait for another process that proves the same, "
                                                       "instead of exit 15.")] = False
-    no_resume: Annotated[bool, typer.Option(
-        "--no-resume", help="Prove partitions again that a stopped call had finished.")] = False
-    monolithic: Annotated[bool, typer.Option(
-        "--monolithic", help="Hand all partitions of a proof to a device at once.")] = False
     explain: Annotated[bool, typer.Option(
         "--explain", help="Check the input and print what a proof would take, memory by stage; prove nothing.")] = False
-    on_device_error: Annotated[str, typer.Option(help="retry (once, on the same device) or fail.")] = "retry"
+    daemon: Annotated[str, typer.Option(
+        "--daemon", help="auto: a running daemon of the same version and parameters proves; never; require.")] = "auto"
     progress: o.Progress = "auto"
     json_errors: o.JsonErrors = False
-    status_dir: o.StatusDir = None
-    status_mode: Annotated[str, typer.Option(help="Permissions of the status file.")] = "0600"
 
 
 def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Callable[[], list],
@@ -60,23 +49,22 @@ def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Call
     subjects: for each request what its result names, should it be stopped. requests is called apart from the main thread.
     problems: of the kind's own options. Raises CuzkError (USAGE) for these and for what is wrong with `options`.
     """
-    mode = _check(options, len(subjects), problems)
+    _check(options, len(subjects), problems)
     if closed(1) and not options.out_dir and options.out in (None, "-"):
         raise ClosedPipe        # there is nowhere to put a proof
-    tracker = Tracker(Writer(status_folder(options.status_dir), mode=mode,
+    tracker = Tracker(Writer(status_folder(options.status_dir), mode=options.mode,
                              warn=lambda text: say(f"cuzk: warning: {text}")))
     run = _Run(options, kind, subjects, requests, tracker)
     shown = Progress(options.progress)
-    tracker.start()
     try:
-        results = apart(run.work, lambda: shown.update(tracker.snapshot()), "prove")
+        results = apart(run.work, lambda: shown.update(run.snapshot()), "prove")
     except Stopped as stopped:
         shown.close()
         run.stop(stopped, quiet=options.json_errors)
         raise
     finally:
         shown.close()
-        within(1.0, tracker.close)
+        within(1.0, run.close)
     found = answer(results)
     if not options.json_errors:
         lines(found)
@@ -87,25 +75,20 @@ def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Call
     return found["exit"]
 
 
-def _check(options: ProveOptions, count: int, problems: o.Problems) -> int:
-    """The permissions of the status file. Raises CuzkError (USAGE) with every problem of the options."""
+def _check(options: ProveOptions, count: int, problems: o.Problems) -> None:
+    """Raises CuzkError (USAGE) with every problem of the options."""
+    options.check(problems)
     problems.attempt(o.choice, options.format, output.FORMATS, "--format")
     problems.attempt(o.choice, options.progress, MODES, "--progress")
-    problems.attempt(o.choice, options.device, o.DEVICES, "--device")
-    problems.attempt(o.choice, options.on_device_error, o.ON_DEVICE_ERROR, "--on-device-error")
+    problems.attempt(o.choice, options.daemon, remote.MODES, "--daemon")
     problems.attempt(o.moment, options.deadline, "--deadline")
-    problems.attempt(o.size_in_bytes, options.memory_budget, "--memory-budget")
-    mode = problems.attempt(o.permissions, options.status_mode, "--status-mode")
     if count > 1 and options.out is not None:
         problems.refuse("--out", "one proof", str(count), "use --out-dir for several")
     if options.out and options.out_dir:
         problems.refuse("-o, --out-dir", "one of them", "both")
     if options.out == "" or options.out_dir == "":
         problems.refuse("-o, --out-dir", "a name", "an empty one")
-    if options.no_gpu and options.device == "cuda":
-        problems.refuse("--no-gpu, --device", "one of them", "both")
     problems.check()
-    return mode
 
 
 class _Run:
@@ -118,6 +101,8 @@ class _Run:
         self._paths: list[Path | None] = []
         self._finished: dict[int, dict] = {}
         self._provers: list = []
+        self._remote: remote.Remote | None = None
+        self._local = False
         self._writing = threading.Lock()
 
     def work(self) -> list[dict]:
@@ -127,18 +112,27 @@ class _Run:
         given = self._options
         requests = self._give()
         self._keep = given.insecure_randomness is None
-        options = api.Options(params=given.params, test_params=given.test_params, workers=given.workers,
-                              insecure_randomness=given.insecure_randomness,
-                              device="cpu" if given.no_gpu else given.device,
-                              memory_budget=o.size_in_bytes(given.memory_budget, "--memory-budget"), wait=given.wait,
-                              resume=not given.no_resume, monolithic=given.monolithic,
-                              on_device_error=given.on_device_error)
+        options = given.of_prover(insecure_randomness=given.insecure_randomness, wait=given.wait)
         if given.explain:
             return api.explain(requests, options)
         self._plan(requests)
+        self._remote = remote.choose(given, requests, self._paths)
+        if self._remote is not None:
+            return self._remote.prove(requests, self._paths, self._deadline, self._on_result)
+        self._local = True
+        self._tracker.start()
         return api.prove(requests, options, self._tracker, self._on_result, self._existing,
                          warn=lambda text: say(f"cuzk: warning: {text}"), on_prover=self._provers.append,
                          deadline=self._deadline)
+
+    def snapshot(self) -> dict:
+        """What Progress shows."""
+        return self._tracker.snapshot() if self._remote is None else self._remote.snapshot()
+
+    def close(self) -> None:
+        """Write a last status, if there is one."""
+        if self._local:
+            self._tracker.close()
 
     def _plan(self, requests: list) -> None:
         """The file of each."""
@@ -187,7 +181,8 @@ class _Run:
                     self._tracker.job_finished(job["job_id"], False, f"stopped by {stopped.name}", stopped.name,
                                                stopped.exit)
 
-        for step in (end_jobs, lambda: [prover.close() for prover in self._provers], self._writing.acquire,
+        end_remote = lambda: self._remote and self._remote.cancel(f"its client was stopped by {stopped.name}")
+        for step in (end_jobs, end_remote, lambda: [prover.close() for prover in self._provers], self._writing.acquire,
                      discard_unfinished):
             within(1.0, step)
         if self._options.out != "-":

@@ -7,13 +7,15 @@ from typing import Annotated, Optional
 import typer
 
 from ..protocol.table import parse_size
-from . import circuit
+from . import circuit, clients
 from . import options as o
 from . import prove as proving
 from . import vanilla as making
 from . import verify as verifying
 from .main import command, groups
 from .streams import read
+
+LARGEST_VANILLA = 100 << 20     # bytes that are sent; 16 partitions as JSON have 13 million
 
 
 def _request(sector, storage, vanilla, sector_size, comm_r_old, comm_r_new, comm_d_new, partition, h=None):
@@ -55,6 +57,36 @@ def prove(
                 for sector in sectors or [None]]
 
     return proving.prove(options, "snap", subjects, requests, problems)
+
+
+@groups["submit"].command("snap-deals", hidden=True)
+@groups["submit"].command("update", hidden=True)
+@groups["submit"].command("snap")
+@command
+@o.taking(clients.SubmitOptions)
+def submit(
+    options: clients.SubmitOptions, sectors: o.Sectors = None, vanilla: o.Vanilla = None,
+    sector_size: o.SectorSize = None, comm_r_old: o.CommROld = None, comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None,
+    partition: o.Partition = None,
+) -> int:
+    """Submit SnapDeals sector updates to the daemon. Standard output is one JSON object with the ids of the jobs.
+
+    A sector must lie in the daemon's --storage folders, where a bare name is looked for; vanilla proofs are sent.
+    """
+    problems = o.Problems()
+    partitions = problems.attempt(o.partition_list, partition)
+    if not sectors and vanilla is None:
+        problems.refuse(None, "a sector, or --vanilla", "neither", operation="read the arguments")
+    if len(sectors or ()) > 1 and (vanilla is not None or options.request_id is not None):
+        problems.refuse("--vanilla, --request-id", "one sector", str(len(sectors)))
+    fields = dict(kind="snap", sector_size=sector_size, comm_r_old=comm_r_old, comm_r_new=comm_r_new,
+                  comm_d_new=comm_d_new, partitions=partitions)
+
+    def jobs() -> list[tuple[dict, bytes]]:
+        data = b"" if vanilla is None else read(vanilla, LARGEST_VANILLA)
+        return [({**fields, "sector": sector and clients.absolute(sector)}, data) for sector in sectors or [None]]
+
+    return clients.submit(options, jobs, problems)
 
 
 @groups["verify"].command("snap-deals", hidden=True)

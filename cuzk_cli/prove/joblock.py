@@ -15,12 +15,11 @@ def locks() -> Path:
     return state_folder() / "locks"
 
 
-class JobLock:
-    """The lock of one job. Where the folder cannot be written nobody is kept out."""
+class FileLock:
+    """A file that one process holds; it is removed when that lets go."""
 
-    def __init__(self, job_id: str):
-        self.path = locks() / f"{job_id}.lock"
-        self.waited = False         # did its holder wait for another process?
+    def __init__(self, path: Path):
+        self.path = path
         self._file: int | None = None
         self._mutex = threading.Lock()
 
@@ -67,6 +66,14 @@ class JobLock:
             except OSError:
                 pass
             os.close(file)
+
+
+class JobLock(FileLock):
+    """The lock of one job. Where the folder cannot be written nobody is kept out."""
+
+    def __init__(self, job_id: str):
+        super().__init__(locks() / f"{job_id}.lock")
+        self.waited = False         # did its holder wait for another process?
 
 
 def owner(job_id: str) -> int | None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -53,6 +54,9 @@ class Request(Protocol):
 
     def subject(self) -> dict:
         """The ids that the result of a failure carries."""
+
+    def files(self) -> list[Path]:
+        """Files and folders of sectors that it would read; not the vanilla proofs. Raises CuzkError (INPUT, USAGE)."""
 
     def prepare(self, hash: Hash = ..., check: bool = True) -> Prepared:
         """Read and check input and vanilla proofs, or make these. Raises CuzkError (INPUT, USAGE)."""

@@ -141,10 +141,20 @@ class Prover:
             timer.daemon = True
             timer.start()
             ticket.result.add_done_callback(lambda _: timer.cancel())
+        ticket.result.add_done_callback(lambda result: self._report(ticket, result.result()))
         with self._changed:
             heapq.heappush(self._waiting, (ticket.order, ticket))
             self._changed.notify_all()
         return ticket
+
+    def _report(self, ticket: Ticket, result: dict) -> None:
+        """A request that fails before the engine knows of it is a failed job in the status all the same."""
+        if ticket.job is None and not result["ok"] and not self._closed:
+            id = ticket.job_id or f"{ticket.request.kind}-{ticket.request.label}"
+            first = result["errors"][0]
+            self.tracker.job_started(id, ticket.request.kind, [])
+            self.tracker.job_finished(id, False, "; ".join(p["message"] for p in result["errors"]),
+                                      Exit(first["exit"]).name, result["exit"])
 
     # ---- loading
     def _shown(self) -> list[dict]:
@@ -277,6 +287,8 @@ class Prover:
         name = ticket.job_id, str(located.params)
         with self._changed:
             found = self._jobs.get(name)
+            if found is not None and found[0].done.done():      # cancelled or failed just now: not to be joined
+                found = None
             if found is None:
                 self._jobs[name] = job, [ticket]
             else:
@@ -287,7 +299,8 @@ class Prover:
 
         def ended(future: Future) -> None:
             with self._changed:
-                self._jobs.pop(name, None)
+                if self._jobs.get(name, (None,))[0] is job:
+                    del self._jobs[name]
                 self._changed.notify_all()
             try:
                 self._deliveries.submit(self._ended, ticket, prepared, located, key, job, timings, journal, lock, fixed,

@@ -27,26 +27,41 @@ class Request(NamedTuple):
 
     sector: str | None = None           # DIR/s-t0M-N or a bare name
     storage: tuple = ()
-    vanilla: str | bytes | None = None  # a path, "-" for standard input, or the bytes
+    vanilla: str | bytes | tuple | None = None      # a path, "-" for standard input, the bytes, bincodes by partition
     sector_size: str | None = None
     comm_r_old: str | None = None       # hex, base64 or CID
     comm_r_new: str | None = None
     comm_d_new: str | None = None
     partitions: tuple | None = None     # indices, None for all
     h: int | None = None                # height in the public input, not of the encoding
+    sector_id: tuple | None = None      # (miner, number) that vanilla proofs are said to be of
 
     @property
     def kind(self) -> str:
         return "snap"
 
     @property
+    def name(self) -> str | None:
+        """The sector's, where it is known."""
+        if self.sector:
+            return Path(self.sector.rstrip("/")).name
+        return None if self.sector_id is None else "s-t0{}-{}".format(*self.sector_id)
+
+    @property
     def label(self) -> str:
         """What results and files are named after."""
-        return Path(self.sector.rstrip("/")).name if self.sector else "vanilla"
+        return self.name or "vanilla"
 
     def subject(self) -> dict:
         """The ids that the result of a failure carries."""
-        return {"sector": self.label if self.sector else None}
+        return {"sector": self.name}
+
+    def files(self) -> list[Path]:
+        """Those of the sector, there or not. Raises CuzkError (INPUT, USAGE)."""
+        if self.sector is None:
+            return []
+        found = locate.find(self.sector, self.storage)
+        return [found.sealed, found.cache, found.update, found.update_cache]
 
     def prepare(self, hash: Hash = poseidon_batch, check: bool = True) -> Prepared:
         """Read, check and, where no vanilla proofs are given, make them.
@@ -177,7 +192,7 @@ def _given_or_refused(request: Request, found: dict[str, bytes]) -> Commitments:
 
 
 def _prepared(request: Request, checked, size: Size, commitments: Commitments, proofs: list) -> Prepared:
-    name, miner, number, warnings = None, None, None, []
+    (miner, number), name, warnings = request.sector_id or (None, None), request.name, []
     if checked is not None:
         name, miner, number, warnings = (*checked.sector[:3], list(checked.warnings))
     return Prepared(request, name, miner, number, size, commitments, _chosen(request, size), proofs, warnings)
@@ -186,7 +201,7 @@ def _prepared(request: Request, checked, size: Size, commitments: Commitments, p
 def _prepare(request: Request, hash: Hash, check: bool) -> Prepared:
     expected = _given(request)
     size = parse_size(request.sector_size) if request.sector_size else None
-    source = source_name(request.vanilla)
+    source = None if isinstance(request.vanilla, tuple) else source_name(request.vanilla)
     checked, proofs = None, None
     if request.sector is not None:
         checked = preflight(locate.find(request.sector, request.storage), expected, hash, size, check)
@@ -197,7 +212,10 @@ def _prepare(request: Request, hash: Hash, check: bool) -> Prepared:
     elif size is None:
         raise fail(Exit.USAGE, "find the sector size", "--sector-size", "a size, as no sector is given", "none")
     if request.vanilla is not None:
-        proofs, beside = encoding.read(read_source(request.vanilla), size, source)
+        if isinstance(request.vanilla, tuple):
+            proofs, beside = encoding.decode_all(request.vanilla, size), {}
+        else:
+            proofs, beside = encoding.read(read_source(request.vanilla), size, source)
         if checked is None:
             commitments = _given_or_refused(request, {**_named(beside, source), **expected})
         elif check:

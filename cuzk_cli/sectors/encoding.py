@@ -9,6 +9,7 @@ import base64
 import json
 from dataclasses import replace
 from functools import lru_cache
+from typing import Sequence
 
 import numpy as np
 
@@ -216,6 +217,11 @@ def read(data: bytes, size: Size, path=None) -> tuple[list[PartitionProof], dict
     if kind is not None and size.registered is not None and kind != size.registered:
         raise fail(Exit.INPUT, "parse vanilla proofs: ProofType", path, f"{size.registered} for {size.name}", f"{kind}",
                    "the request is for another sector size")
+    return decode_all(parts, size, path), {name: text for name, text in beside.items() if name in _REQUEST}
+
+
+def decode_all(parts: Sequence[bytes], size: Size, path=None) -> list[PartitionProof]:
+    """bincode of partitions 0, 1, … Raises CuzkError (INPUT) with every problem."""
     if len(parts) > size.snap_partitions:
         raise fail(Exit.INPUT, "parse vanilla proofs", path, f"{size.snap_partitions} partitions for {size.name}",
                    f"{len(parts)}")
@@ -227,4 +233,4 @@ def read(data: bytes, size: Size, path=None) -> tuple[list[PartitionProof], dict
             problems += error.problems
     if problems:
         raise CuzkError(*problems)
-    return proofs, {name: text for name, text in beside.items() if name in _REQUEST}
+    return proofs

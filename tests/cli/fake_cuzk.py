@@ -29,6 +29,7 @@ class Request(NamedTuple):
     comm_d_new: str | None = None
     partitions: tuple | None = None
     h: int | None = None
+    sector_id: tuple | None = None
 
     @property
     def label(self) -> str:

@@ -191,7 +191,7 @@ def test_every_option_arrives(tmp_path):
         stdin=b"[]",
     )
     request, options = answer_of(done)["results"][0]["given"]
-    assert request == [None, [], "[]", "2KiB", "a", "b", "c", [0, 2], None]
+    assert request == [None, [], "[]", "2KiB", "a", "b", "c", [0, 2], None, None]
     assert options == {
         "params": "p",
         "test_params": False,

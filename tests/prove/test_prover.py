@@ -2,6 +2,7 @@
 import os
 import threading
 import time
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import numpy as np
@@ -241,6 +242,30 @@ def test_cancel_before_and_after_the_start(world):
     assert result(prover.submit(Request("c")))["ok"]
     assert {name for name, _ in world.started} == {"a", "c"} and len(world.started) == 3
     until(lambda: all(w["state"] == "idle" for w in prover.tracker.snapshot()["gpu_workers"]))
+
+
+def test_a_job_that_has_just_been_cancelled_is_not_joined(world):
+    prover = world.prover()
+    first = prover.submit(Request("a"))
+    assert result(first)["ok"]
+    over = SimpleNamespace(done=Future(), proofs={})
+    over.done.set_exception(fail(Exit.SIGINT, "cancelled"))
+    name = first.job_id, "p.params"
+    prover._jobs[name] = over, [first]          # as it stands until its tickets are told
+    assert result(prover.submit(Request("a")))["ok"]
+    until(lambda: name not in prover._jobs)
+
+
+def test_requests_that_fail_early_are_failed_jobs_in_the_status(world):
+    prover = world.prover()
+    late = prover.submit(Request("c"), deadline=time.time() - 1)
+    assert result(prover.submit(Request("b", error=fail(Exit.INPUT, "open", "b"))))["exit"] == 10
+    assert result(late)["exit"] == 17
+    shown = prover.tracker.snapshot()
+    assert shown["counters"]["total_failed"] == 2 and shown["counters"]["jobs_running"] == 0
+    jobs = {job["job_id"]: job for job in shown["pipelines"]}
+    assert jobs["snap-b"]["error"] == "b: open" and jobs["snap-b"]["ok"] is False
+    assert shown["last_error"]["code"] in ("INPUT", "DEADLINE")
 
 
 def test_the_more_urgent_is_started_though_the_worker_is_full(world):

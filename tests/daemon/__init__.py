@@ -1,0 +1,1 @@
+"""Tests of the daemon: its interface, its jobs, its server."""

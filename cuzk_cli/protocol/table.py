@@ -120,6 +120,56 @@ REGISTERED = {
     "window": {"V1": 5, "V1_1": 10},
 }
 
+class Registered(NamedTuple):
+    """A registered proof: what its number or name stands for."""
+
+    kind: str
+    version: str            # a key of REGISTERED[kind]
+    size: Size
+
+    @property
+    def number(self) -> int:
+        return REGISTERED[self.kind][self.version] + self.size.registered
+
+
+# versions as go-state-types, rust-filecoin-proofs-api and users write them
+_VERSIONS = {
+    "porep": {"V1": "V1", "V1_1": "V1_1", "V1P1": "V1_1", "V1_1_FEAT_SYNTHETICPOREP": "V1_1_Feat_SyntheticPoRep",
+              "V1_2_FEAT_NONINTERACTIVEPOREP": "V1_2_Feat_NonInteractivePoRep",
+              "V1_2_FEAT_NIPOREP": "V1_2_Feat_NonInteractivePoRep"},
+    "window": {"V1": "V1", "V1_1": "V1_1", "V1P1": "V1_1", "V1_2": "V1_1"},
+    "winning": {"V1": "V1"},
+    "snap": {"V1": "V1"},
+}
+
+
+def parse_registered(text: str, kind: str, option: str = "--registered-proof") -> Registered:
+    """"StackedDrgWindow32GiBV1_1", "Window32GiBV1P1", "13" -> what it stands for. Raises CuzkError (USAGE)."""
+    def refused(actual: str):
+        numbers = [str(first + size.registered) for first in REGISTERED[kind].values() for size in SIZES.values()
+                   if size.registered is not None]
+        return fail(Exit.USAGE, "read the registered proof", option,
+                    f"a name such as StackedDrg{'' if kind in ('porep', 'snap') else kind.capitalize()}32GiBV1, or a number "
+                    f"from {numbers[0]} to {numbers[-1]}", actual)
+
+    text = text.strip()
+    if re.fullmatch("[0-9]{1,3}", text):
+        for version, first in REGISTERED[kind].items():
+            for size in SIZES.values():
+                if size.registered is not None and first + size.registered == int(text):
+                    return Registered(kind, version, size)
+        raise refused(text)
+    match = re.fullmatch(r"(?:Registered[a-z]*_?)?(?:StackedDrg)?(Winning|Window|EmptySectorUpdate)?"
+                         r"(2KiB|8MiB|512MiB|32GiB|64GiB)(V[0-9A-Z_]+)", text, re.IGNORECASE)
+    said = (match[1] or "").lower() if match else ""
+    if match is None or said in ("winning", "window") and said != kind or said == "emptysectorupdate" and kind != "snap":
+        raise refused(repr(text))
+    version = _VERSIONS[kind].get(match[3].upper())
+    if version is None:
+        raise refused(repr(text))
+    return Registered(kind, version, next(s for s in SIZES.values() if s.name.lower() == match[2].lower()))
+
+
 _UNITS = {"": 1, "b": 1, "k": _KIB, "kib": _KIB, "m": _MIB, "mib": _MIB, "g": _GIB, "gib": _GIB,
           "kb": _KIB, "mb": _MIB, "gb": _GIB}
 

@@ -109,6 +109,9 @@ SIZES = {size.bytes: size for size in (
     Size("32GiB", 32 * _GIB, (8, 8, 0), 3),
     Size("64GiB", 64 * _GIB, (8, 8, 2), 4),
 )}
+DRG_PARENTS = 6
+EXPANDER_PARENTS = 8
+LABEL_PARENTS = 37      # that a label hashes, its parents repeated
 WINNING_CHALLENGES = 66
 WINDOW_CHALLENGES = 10
 

@@ -36,6 +36,7 @@ TestParams = Annotated[bool, typer.Option(
     "--test-params", help="Parameters from a published seed, made when absent. "
                           "The network does not accept proofs under them.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+MemoryBudget = Annotated[Optional[str], typer.Option("--memory-budget", help="At most so much memory, as 8GiB.")]
 StatusDir = Annotated[Optional[str], typer.Option(
     "--status-dir", help="Folder of status files. [env: CUZK_STATUS_DIR]")]
 Progress = Annotated[str, typer.Option("--progress", help="auto, plain, json or none; on standard error.")]

@@ -35,7 +35,7 @@ class ProveOptions:
     device: o.Device = "auto"
     no_gpu: Annotated[bool, typer.Option("--no-gpu", help="The same as --device cpu.")] = False
     workers: Annotated[Optional[int], typer.Option(min=1, max=256, help="Synthesis processes.")] = None
-    memory_budget: Annotated[Optional[str], typer.Option(help="At most so much memory, as 8GiB.")] = None
+    memory_budget: o.MemoryBudget = None
     deadline: Annotated[Optional[str], typer.Option(
         help="Give up then, exit 17: 30m, 90s, 2026-01-31T12:00:00Z or seconds since 1970.")] = None
     wait: Annotated[bool, typer.Option("--wait", help="Wait for another process that proves the same, "
@@ -44,6 +44,8 @@ class ProveOptions:
         "--no-resume", help="Prove partitions again that a stopped call had finished.")] = False
     monolithic: Annotated[bool, typer.Option(
         "--monolithic", help="Hand all partitions of a proof to a device at once.")] = False
+    explain: Annotated[bool, typer.Option(
+        "--explain", help="Check the input and print what a proof would take, memory by stage; prove nothing.")] = False
     on_device_error: Annotated[str, typer.Option(help="retry (once, on the same device) or fail.")] = "retry"
     progress: o.Progress = "auto"
     json_errors: o.JsonErrors = False
@@ -78,7 +80,7 @@ def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Call
     found = answer(results)
     if not options.json_errors:
         lines(found)
-    if options.out != "-":
+    if options.out != "-" or options.explain:
         put_json(found)
     elif found["ok"]:
         put(output.encode(results[0], options.format))
@@ -124,7 +126,6 @@ class _Run:
 
         given = self._options
         requests = self._give()
-        self._plan(requests)
         self._keep = given.insecure_randomness is None
         options = api.Options(params=given.params, test_params=given.test_params, workers=given.workers,
                               insecure_randomness=given.insecure_randomness,
@@ -132,6 +133,9 @@ class _Run:
                               memory_budget=o.size_in_bytes(given.memory_budget, "--memory-budget"), wait=given.wait,
                               resume=not given.no_resume, monolithic=given.monolithic,
                               on_device_error=given.on_device_error)
+        if given.explain:
+            return api.explain(requests, options)
+        self._plan(requests)
         return api.prove(requests, options, self._tracker, self._on_result, self._existing,
                          warn=lambda text: say(f"cuzk: warning: {text}"), on_prover=self._provers.append,
                          deadline=self._deadline)

@@ -13,7 +13,7 @@ from typing import Callable
 
 from ..circuits import columns
 from ..circuits import digest as circuit_digest
-from ..errors import Exit, fail
+from ..errors import CuzkError, Exit, fail
 from ..kernels import runtime
 from ..params import locate as params_locate
 from ..params.format import Counts, read_verifying_key
@@ -25,7 +25,7 @@ from .options import Options
 
 Verifies = Callable[[bytes], bool]      # does a proof hold for a request?
 
-__all__ = ["Options", "digest", "generate", "prove", "verify"]
+__all__ = ["Options", "digest", "explain", "generate", "inspect", "prove", "verify"]
 
 
 def prove(requests: list[Request], options: Options = Options(), tracker: Tracker | None = None,
@@ -100,6 +100,46 @@ def digest(kind: str, sector_size: str, request: Request | None = None) -> dict:
                             "unsatisfied": columns.unsatisfied(assignment)})
     return {"circuit": f"{kind} {size.name}", "parameter_identifier": table.parameter_identifier(kind, size),
             "partitions": entries}
+
+
+def inspect(kind: str, sector_size: str, options: Options = Options()) -> dict:
+    """Counts, domain, sizes of the parameter files and the memory that a proof takes; nothing large is built.
+
+    Raises CuzkError (USAGE).
+    """
+    size = table.parse_size(sector_size)
+    structure, located = circuits.structure(kind, size.bytes), options.located(kind, size)
+    counts, need, (have, source) = Counts.of(structure), memory.estimate(structure), memory.budget(options.memory_budget)
+    a, b, c = structure.terms()
+    return {
+        "circuit": f"{kind} {size.name}", "parameter_identifier": table.parameter_identifier(kind, size),
+        "constraints": structure.n_rows, "inputs_with_one": structure.n_inputs, "aux": structure.n_aux,
+        "terms": {"a": a, "b": b, "c": c}, "log2_domain": structure.log_m,
+        "elements": structure.n_slots, "placements": len(structure.placements), "templates": len(structure.templates),
+        "points": {name: getattr(counts, name) for name in ("ic", "h", "l", "a", "b_g1", "b_g2")},
+        "parameters": {"file": str(located.params), "present": located.params.exists(),
+                       "params_bytes": counts.params_bytes, "vk_bytes": counts.vk_bytes,
+                       "published_digests": {"params": located.circuit.params_digest, "vk": located.circuit.vk_digest}},
+        "memory": {**{f"{name}_bytes": value for name, value in need._asdict().items()}, "need_bytes": need.total,
+                   "have_bytes": have, "limit": source, "fits": need.total <= have},
+    }
+
+
+def explain(requests: list[Request], options: Options = Options()) -> list[dict]:
+    """What `prove` would do with each request once its input is checked, without doing it; failures as `prove` has them."""
+    from .kind import job_id
+    from .prover import failure
+
+    found = []
+    for request in requests:
+        try:
+            prepared = request.prepare()
+            found.append({**prepared.facts(), "job_id": job_id(prepared), "ok": True, "exit": 0, "errors": [],
+                          "warnings": prepared.warnings, "proof": None, "verified": False,
+                          "plan": inspect(prepared.kind, prepared.size.name, options)})
+        except CuzkError as error:
+            found.append(failure(request, error))
+    return found
 
 
 def generate(kind: str, sector_size: str, seed: str, folder: str, device: str = "auto",

@@ -63,6 +63,7 @@ class Job:
     order: Order | None = None                  # among others; None for that of its arrival at the engine
     monolithic: bool = False                    # all partitions are one assignment
     retry_device: bool = True                   # once more after a device error
+    ahead: int | None = None                    # partitions ahead of the workers that memory allows, None for any
     on_partition: Callable[[int, bytes], None] = lambda k, proof: None     # a verified proof, on any thread
     created: float = field(default_factory=time.perf_counter)
     done: Future = field(default_factory=Future)
@@ -209,7 +210,8 @@ class Engine:
             return None
         order = self._pending[0].order
         ahead = [*self._synthesising, *(item.order for item in self._ready)]
-        if sum(not order.interrupts(other) for other in ahead) >= self._ahead:
+        limit = min(self._ahead, self._pending[0].job.ahead or self._ahead)
+        if sum(not order.interrupts(other) for other in ahead) >= limit:
             return None
         return heapq.heappop(self._pending)
 

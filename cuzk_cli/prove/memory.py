@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import Exit, fail
 
@@ -15,11 +16,37 @@ _WORKER = 220 << 20         # a synthesis worker, and per row and variable below
 _PER_ASSIGNMENT = 5
 
 
-def estimate(structure) -> int:
-    """Peak bytes of proving one partition at a time, over all processes."""
+class Estimate(NamedTuple):
+    """Peak bytes of proving one partition at a time, over all processes, by what needs them."""
+
+    base: int           # interpreter, JAX, compiled programs
+    synthesis: int      # a worker
+    assignments: int    # the one that is proved and the one that waits
+    device: int         # the larger of the transforms and the multi-exponentiation over h
+
+    @property
+    def total(self) -> int:
+        return sum(self)
+
+
+def estimate(structure) -> Estimate:
+    """What a circuit takes."""
     m = 1 << structure.log_m
     device = max(m * _PER_ROW, min(m, _TABLE) * _PER_POINT + 32 * m)
-    return _BASE + device + _WORKER + _PER_ASSIGNMENT * 2 * structure.total_rows
+    return Estimate(_BASE, _WORKER, _PER_ASSIGNMENT * 2 * structure.total_rows, device)
+
+
+def ahead(structure, budget: int, most: int) -> int:
+    """Partitions that may be synthesised before a device takes them: as `budget` bytes allow, 1 to `most`."""
+    needed = estimate(structure)
+    spare = budget - needed.total
+    return max(1, min(most, 1 + spare // max(needed.assignments // 2, 1)))
+
+
+def budget(option: int | None) -> tuple[int, str]:
+    """Bytes that may be used, and what says so: the least of `available` and the option's."""
+    have, source = available()
+    return (option, "--memory-budget") if option is not None and option < have else (have, source)
 
 
 def available() -> tuple[int, str]:
@@ -36,11 +63,9 @@ def available() -> tuple[int, str]:
     return min(limits, default=(1 << 62, "unknown"))
 
 
-def require(structure, name: str, budget: int | None = None) -> None:
-    """Raises CuzkError (RESOURCES) where the estimate does not fit what there is, or the `budget` in bytes."""
-    need, (have, source) = estimate(structure), available()
-    if budget is not None and budget < have:
-        have, source = budget, "--memory-budget"
+def require(structure, name: str, option: int | None = None) -> None:
+    """Raises CuzkError (RESOURCES) where the estimate does not fit what there is, or the `option` in bytes."""
+    need, (have, source) = estimate(structure).total, budget(option)
     if need > have:
         raise fail(Exit.RESOURCES, f"plan the memory of {name}", None, f"{need} bytes", f"{have} bytes ({source})",
                    "use a machine with more memory")

@@ -24,6 +24,7 @@ from ..kernels import runtime
 from ..params.format import Counts
 from ..params.locate import TEST_SEED
 from ..protocol.table import SIZES, Size
+from ..sectors import watch
 from ..status import Tracker
 from . import circuits, memory, verifier
 from .encoding import PROOF_BYTES
@@ -106,12 +107,13 @@ class Prover:
         self.engine.warm()
         self._changed = threading.Condition()
         self._waiting: list[tuple[Order, Ticket]] = []
-        self._loading: list[Order] = []
+        self._loading: list[Ticket] = []
         self._jobs: dict[tuple, tuple] = {}         # (job id, parameter file) -> (job, tickets)
         self._sequence = itertools.count()
         self._deliveries = ThreadPoolExecutor(2, "deliver")
         self._locks: set[JobLock] = set()
         self._closed = False
+        self.tracker.observe(self._shown, watch.blocked)
         threading.Thread(target=self._dispatch, name="loading", daemon=True).start()
 
     def warn(self, text: str) -> None:
@@ -145,6 +147,12 @@ class Prover:
         return ticket
 
     # ---- loading
+    def _shown(self) -> list[dict]:
+        now = time.perf_counter()
+        with self._changed:
+            return [{"kind": t.request.kind, "label": t.request.label, "seconds": round(now - t.started, 3)}
+                    for t in self._loading]
+
     def _dispatch(self) -> None:
         while True:
             with self._changed:
@@ -152,7 +160,7 @@ class Prover:
                     self._changed.wait()
                 if self._closed:
                     return
-                self._loading.append(ticket.order)
+                self._loading.append(ticket)
             threading.Thread(target=self._load, args=(ticket,), name=f"load {ticket.request.label}"[:40],
                              daemon=True).start()
 
@@ -162,8 +170,8 @@ class Prover:
         if not self._waiting:
             return None
         order = self._waiting[0][0]
-        crowd = lambda orders: sum(not order.interrupts(other) for other in orders)
-        loaded = [tickets[0].order for _, tickets in self._jobs.values()]
+        crowd = lambda tickets: sum(not order.interrupts(other.order) for other in tickets)
+        loaded = [tickets[0] for _, tickets in self._jobs.values()]
         if crowd(self._loading) >= LOADING or crowd(loaded) >= LOADED:
             return None
         return heapq.heappop(self._waiting)[1]
@@ -175,7 +183,7 @@ class Prover:
             ticket.end(failure(ticket.request, as_error(f"prove {ticket.request.label}", error), ticket.job_id))
         finally:
             with self._changed:
-                self._loading.remove(ticket.order)
+                self._loading.remove(ticket)
                 self._changed.notify_all()
 
     def _prepare(self, ticket: Ticket) -> None:
@@ -258,7 +266,9 @@ class Prover:
         journal = Journal(ticket.job_id, prepared.identity(), key.file.verifying_key.raw, self.warn)
         job = Job(ticket.job_id, prepared.kind, prepared.size.bytes, prepared.partitions, prepared.witness,
                   prepared.public_inputs, located, options.insecure_randomness, ticket.order,
-                  options.monolithic, options.on_device_error == "retry")
+                  options.monolithic, options.on_device_error == "retry",
+                  memory.ahead(circuits.structure(prepared.kind, prepared.size.bytes),
+                               memory.budget(options.memory_budget)[0], options.processes + 2))
         if not fixed:
             job.on_partition = journal.keep
             if options.resume:

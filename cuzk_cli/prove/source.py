@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from ..errors import Exit, fail
+from ..sectors.watch import reading
 
 
 def read_source(source: str | bytes) -> bytes:
@@ -12,7 +13,8 @@ def read_source(source: str | bytes) -> bytes:
     if isinstance(source, bytes):
         return source
     try:
-        return sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        with reading("read", "standard input" if source == "-" else source):
+            return sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except OSError as error:
         raise fail(Exit.INPUT, "read", source, "a readable file", error.strerror) from None
 

@@ -31,10 +31,12 @@ class Synthesised(NamedTuple):
 class _Process:
     """One worker process and our end of its socket."""
 
+    MODULE = "cuzk_cli.prove.worker"
+
     def __init__(self):
         ours, theirs = socket.socketpair()
         # -P: the folder the user stands in must not shadow a module
-        command = [sys.executable, "-P", "-m", "cuzk_cli.prove.worker", str(theirs.fileno())]
+        command = [sys.executable, "-P", "-m", self.MODULE, str(theirs.fileno())]
         package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import CuzkError, Exit, fail
+from .watch import reading
 
 NODE = 32           # bytes of a tree node
 _PIECE = 1 << 24    # bytes of one read
@@ -40,8 +41,9 @@ class SectorFile:
         """Raises CuzkError (INPUT) where the file is missing, unreadable or no regular file."""
         self.path, self._fd = path, -1
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            status = os.fstat(self._fd)
+            with reading("open", path):
+                self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                status = os.fstat(self._fd)
         except OSError as error:
             raise unreadable(path, "open", error, hint) from None
         except ValueError as error:
@@ -62,7 +64,8 @@ class SectorFile:
         view = memoryview(out)
         while done < count:
             try:
-                got = os.preadv(self._fd, [view[done:done + _PIECE]], offset + done)
+                with reading("read", self.path):
+                    got = os.preadv(self._fd, [view[done:done + _PIECE]], offset + done)
             except OSError as error:
                 if error.errno in (errno.EAGAIN, errno.EINTR) and failures < _RETRIES:
                     failures += 1

@@ -134,7 +134,7 @@ def _empty() -> dict:
     return {"uptime_secs": 0.0,
             "memory": {"total_bytes": None, "used_bytes": None, "available_bytes": None, "rss_bytes": None},
             "synthesis": {"max_concurrent": 0, "active": 0}, "pipelines": [], "gpu_workers": [],
-            "allocations": {"srs": [], "pce": []}, "counters": counters, "last_error": None}
+            "allocations": {"srs": [], "pce": []}, "loading": [], "blocked": [], "counters": counters, "last_error": None}
 
 
 def _process(file: _File) -> dict:
@@ -181,7 +181,8 @@ def _merge(answer: dict, document: dict, state: str) -> None:
         answer["memory"] = dict(memory)
     elif memory["rss_bytes"] is not None:
         answer["memory"]["rss_bytes"] = (resident or 0) + memory["rss_bytes"]
-    answer["gpu_workers"] += [{**worker, **owner} for worker in document["gpu_workers"]]
+    for key in ("gpu_workers", "loading", "blocked"):
+        answer[key] += [{**entry, **owner} for entry in document.get(key, ())]
     for key, value in answer["synthesis"].items():
         answer["synthesis"][key] = value + document["synthesis"][key]
     for key, value in answer["allocations"].items():

@@ -9,6 +9,8 @@ def table(answer: dict) -> str:
         age = "" if found["age_seconds"] is None else f", written {found['age_seconds']:.0f} s ago"
         lines.append(f"process {found['pid']}: {found['state']}{age}")
     lines += _columns([_worker(worker) for worker in answer["gpu_workers"]])
+    lines += [f"blocked: {read['operation']} {read['path']} {_time(read['seconds'])}" for read in answer["blocked"]]
+    lines += [f"{entry['label']}  {entry['kind']}  loading  {_time(entry['seconds'])}" for entry in answer["loading"]]
     for job in answer["pipelines"]:
         done = f"{job['partitions_done']}/{job['total_partitions']}"
         lines.append("  ".join([job["job_id"], job["proof_kind"], job["stage"], done, _time(job["started_secs_ago"]),

@@ -40,6 +40,7 @@ class Tracker:
         self._life = "running"
         self._stop = threading.Event()
         self._heartbeat: threading.Thread | None = None
+        self._loading = self._blocked = list
         pid = os.getpid()
         self._identity = {"run_id": uuid.uuid4().hex, "pid": pid, "pid_start": process.start_time(pid),
                           "boot_id": process.boot_id(), "host": socket.gethostname(), "version": __version__}
@@ -74,6 +75,10 @@ class Tracker:
                 self._writer.write(self.snapshot())
 
     # ---- what is there
+    def observe(self, loading: Callable[[], list[dict]], blocked: Callable[[], list[dict]]) -> None:
+        """Where the document takes what is not a job yet from: requests that are read, and reads that hang."""
+        self._loading, self._blocked = loading, blocked
+
     def add_workers(self, workers: list[tuple[int, int]]) -> None:
         """workers: (worker_id, gpu_ordinal). Those that are known stay as they are."""
         with self._lock:
@@ -160,10 +165,11 @@ class Tracker:
     # ---- what is shown
     def snapshot(self) -> dict:
         """The document of this process, of plain values that the caller owns: see `schema.DOCUMENT`."""
+        loading, blocked = self._loading(), self._blocked()
         with self._lock:
             now = self._now()
             return {**snapshot(self._state, self._began, now),
-                    "schema_version": SCHEMA_VERSION, "state": self._life, **self._identity,
+                    "loading": loading, "blocked": blocked, "schema_version": SCHEMA_VERSION, "state": self._life, **self._identity,
                     "written_at": rfc3339(now.wall), "written_at_unix": round(now.wall, 3),
                     "written_at_boottime": process.boot_time(), "heartbeat_seconds": HEARTBEAT_SECONDS}
 

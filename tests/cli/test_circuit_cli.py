@@ -129,3 +129,22 @@ def test_a_sector_that_cannot_be_read(inside, tmp_path):
     assert found.code == 10 and len(found.lines) == len(found.json["errors"]) == 2
     of_another_size = inside("circuit", "digest", "snap", "--sector-size", "4KiB", "--sector", SECTOR)
     assert of_another_size.code == 10 and of_another_size.lines
+
+
+# the size of the file that bellperson makes
+@pytest.mark.parametrize("size, params, vk", [("2KiB", 655789464, 1348)])
+def test_inspect(inside, size, params, vk):
+    found = json.loads(inside("circuit", "inspect", "snap", "--sector-size", size, "--test-params").out)
+    assert (found["parameters"]["params_bytes"], found["parameters"]["vk_bytes"]) == (params, vk)
+    assert (found["constraints"], found["inputs_with_one"], found["aux"]) == (1705039, 5, 1703569)
+    assert found["log2_domain"] == 21 and found["terms"] == {"a": 4030887, "b": 1706537, "c": 3616648}
+    assert found["memory"]["fits"] and found["memory"]["need_bytes"] == sum(
+        found["memory"][f"{name}_bytes"] for name in ("base", "synthesis", "assignments", "device"))
+    small = json.loads(inside("circuit", "inspect", "snap", "--sector-size", size, "--memory-budget", "1GiB").out)
+    assert not small["memory"]["fits"] and small["memory"]["limit"] == "--memory-budget"
+
+
+def test_inspect_builds_nothing_large(inside):
+    found = json.loads(inside("circuit", "inspect", "snap", "--sector-size", "32GiB").out)
+    assert found["log2_domain"] == 27 and found["parameters"]["published_digests"]["params"].startswith("1b3cfd76")
+    assert found["constraints"] == 81049499 and not found["memory"]["fits"]

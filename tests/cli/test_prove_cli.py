@@ -537,3 +537,17 @@ def test_a_request_object_of_another_sector_is_refused_beside_a_sector(device, t
         ended = device.cuzk(SECTOR, "--vanilla", path)
         assert ended.code == (10 if wrong else 0), ended.lines
         assert not wrong or len(ended.lines) == 1 and str(path) in ended.lines[0] and name in ended.lines[0]
+
+
+def test_explain_proves_nothing(device, tmp_path):
+    found = device.cuzk(SECTOR, tmp_path / "none" / "s-t01000-3", "--explain", "--memory-budget", "1GiB")
+    first, second = found.json["results"]
+    assert found.code == 10 and [r["exit"] for r in (first, second)] == [0, 10] and not device.started
+    plan = first["plan"]
+    assert plan["circuit"] == "snap 2KiB" and plan["memory"]["have_bytes"] == 1 << 30 and not plan["memory"]["fits"]
+    assert first["proof"] is None and first["verified"] is False and first["job_id"].startswith("snap-1000-1-")
+
+
+def test_a_budget_that_does_not_do(device):
+    found = device.cuzk(SECTOR, "--memory-budget", "1GiB")
+    assert found.code == 13 and "--memory-budget" in found.lines[0] and not device.started

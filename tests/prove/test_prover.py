@@ -269,3 +269,25 @@ def test_a_monolithic_job_is_one_assignment(world):
     assert found["ok"] and found["attempts"] == 2 and world.started[5:] == [("a", 0)]     # only what did not verify
     (job,) = prover.tracker.snapshot()["pipelines"]
     assert [p["state"] for p in job["partitions"]] == ["done"] * 5
+
+
+def test_the_status_names_what_is_read_and_the_read_that_hangs(world, monkeypatch, tmp_path):
+    gate = threading.Event()
+
+    class Hanging(Request):
+        def prepare(self):
+            with provers.watch.reading("read", "/storage/s-t01000-1"):
+                assert gate.wait(20)
+            return self
+
+    prover = world.prover()
+    prover.tracker.observe(prover._shown, lambda: provers.watch.blocked(0.0))
+    ticket = prover.submit(Hanging("a"))
+    until(lambda: prover.tracker.snapshot()["blocked"])
+    found = prover.tracker.snapshot()
+    assert [entry["label"] for entry in found["loading"]] == ["a"]
+    assert [(read["operation"], read["path"]) for read in found["blocked"]] == [("read", "/storage/s-t01000-1")]
+    assert result(prover.submit(Request("b")))["ok"]        # another storage works on
+    gate.set()
+    assert result(ticket)["ok"]
+    until(lambda: not prover.tracker.snapshot()["loading"])

@@ -1,0 +1,176 @@
+"""Faults of a real run of a small circuit, from outside: kills, signals, folders that cannot be written.
+
+Nothing proved is lost, nothing false is shown, nothing is left behind: no process, no lock, no shared memory.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cuzk_cli.params.format import read_verifying_key
+from cuzk_cli.prove import verifier
+from cuzk_cli.status import read_status
+from tests import tiny
+
+ROOT = Path(__file__).parents[2]
+STAGES = ("loading", "synthesis", "gpu", "verify", "deliver")
+
+
+@pytest.fixture(scope="session")
+def params(tmp_path_factory):
+    """Parameters of the small circuit, made by another process."""
+    folder = tmp_path_factory.mktemp("tiny") / "params"
+    code = ("import sys, pathlib; from cuzk_cli.kernels import runtime; runtime.setup('cpu'); from tests import tiny; "
+            "tiny.install(); tiny.generate(pathlib.Path(sys.argv[1]))")
+    subprocess.run([sys.executable, "-c", code, folder], cwd=ROOT, check=True)
+    return folder
+
+
+class World:
+    """Runs of one user."""
+
+    def __init__(self, tmp_path, params):
+        self.params, self.state = params, tmp_path / "state"
+        self.environment = {**os.environ, "XDG_STATE_HOME": str(self.state), "PYTHONPATH": str(ROOT)}
+        self.environment.pop("XDG_RUNTIME_DIR", None)
+        self.environment.pop("CUZK_STATUS_DIR", None)
+        self.running: list[subprocess.Popen] = []
+
+    def start(self, value: int, count: int, stage: str = "") -> subprocess.Popen:
+        arguments = [self.params, str(value), str(count), *([stage] if stage else [])]
+        process = subprocess.Popen([sys.executable, "-m", "tests.tiny.run", *arguments], cwd=ROOT, env=self.environment,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.running.append(process)
+        return process
+
+    def result(self, value: int, count: int) -> dict:
+        """Of a run to its end, which is verified again here."""
+        out, error = self.start(value, count).communicate(timeout=120)
+        found = json.loads(out)
+        assert "Traceback" not in error
+        if found["ok"]:
+            key = verifier.prepare(read_verifying_key(self.params / "v28-tiny.vk"))
+            inputs = [tiny.Prepared(tiny.Request(value, count)).public_inputs(k) for k in range(count)]
+            assert all(verifier.verify_partitions(key, inputs, bytes.fromhex(found["proof"])))
+        return found
+
+    def status(self) -> dict:
+        return read_status(self.state / "cuzk")
+
+    def locks(self) -> list[str]:
+        return os.listdir(self.state / "cuzk" / "locks")
+
+
+@pytest.fixture
+def world(tmp_path, params):
+    made = World(tmp_path, params)
+    yield made
+    for process in made.running:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def children(pid: int) -> list[int]:
+    """Of all threads of a process."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            found += [int(p) for p in (task / "children").read_text().split()]
+        except OSError:         # the thread is gone
+            continue
+    return found
+
+
+def gone(pids: list[int]) -> bool:
+    for _ in range(100):
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("stage", [pytest.param(s, marks=[] if s == "gpu" else pytest.mark.slow) for s in STAGES])
+def test_a_kill_loses_at_most_what_is_in_flight(world, stage):
+    segments = set(os.listdir("/dev/shm"))
+    process = world.start(7, 4, stage)
+    assert process.stdout.readline().strip() == stage
+    if stage in ("gpu", "verify"):
+        for _ in range(200):        # the first partition is kept before the second gets there
+            if list(world.state.glob("cuzk/journal/*/*.json")):
+                break
+            time.sleep(0.05)
+    workers = children(process.pid)
+    assert workers or stage == "loading"
+    process.kill()
+    process.wait()
+    assert gone(workers) and set(os.listdir("/dev/shm")) <= segments
+    answer = world.status()
+    assert answer["state"] == "dead" and not answer["ok"] and not answer["gpu_workers"]
+    assert all(job["finished"] and not job["ok"] for job in answer["pipelines"]) or stage == "deliver"
+    found = world.result(7, 4)
+    assert found["ok"] and not world.locks()
+    expected = {"loading": [], "synthesis": None, "gpu": None, "verify": None, "deliver": [0, 1, 2, 3]}[stage]
+    if expected is None:
+        assert 1 <= len(found["resumed_partitions"]) < 4 if stage != "synthesis" else len(found["resumed_partitions"]) < 4
+    else:
+        assert found["resumed_partitions"] == expected
+    assert not list(world.state.glob("cuzk/journal/*/*.json"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_signal_stops_within_seconds_and_keeps_what_is_finished(world, number):
+    process = world.start(9, 3, "verify")
+    assert process.stdout.readline().strip() == "verify"
+    workers, began = children(process.pid), time.monotonic()
+    process.send_signal(number)
+    out, error = process.communicate(timeout=20)
+    assert time.monotonic() - began < 5 and number.name in out and "Traceback" not in error
+    assert gone(workers) and not world.locks()
+    answer = world.status()
+    assert answer["processes"][0]["state"] == "ended" and answer["state"] == "absent"
+    assert world.result(9, 3)["resumed_partitions"]
+
+
+@pytest.mark.slow
+def test_the_same_job_twice(world):
+    process = world.start(11, 2, "gpu")
+    assert process.stdout.readline().strip() == "gpu"
+    found = world.result(11, 2)
+    assert found["exit"] == 15 and str(process.pid) in found["errors"][0]["message"]
+    assert world.result(12, 1)["ok"]        # another one is not kept out
+
+
+@pytest.mark.slow
+def test_a_killed_synthesis_worker_costs_nothing(world):
+    process, killed = world.start(14, 6), None
+    while process.poll() is None and killed is None:
+        for pid in children(process.pid):
+            os.kill(pid, signal.SIGKILL)
+            killed = pid
+        time.sleep(0.02)
+    out, error = process.communicate(timeout=120)
+    assert json.loads(out)["ok"] and f"synthesis worker {killed} ended by signal 9 (SIGKILL)" in error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", ["journal", "locks", "status"])
+def test_a_folder_that_cannot_be_written_is_one_warning(world, broken):
+    """A plain file stands where the folder would be; proving goes on."""
+    if broken == "status":
+        world.environment["CUZK_STATUS_DIR"] = str(world.state / "file" / "status")
+        world.state.mkdir(parents=True)
+        (world.state / "file").write_text("")
+    else:
+        (world.state / "cuzk").mkdir(parents=True)
+        (world.state / "cuzk" / broken).write_text("")
+    process = world.start(15, 2)
+    out, error = process.communicate(timeout=120)
+    assert json.loads(out)["ok"] and "Traceback" not in error
+    if broken != "status":          # the writer of this run has no voice
+        assert sum(broken in line for line in error.splitlines()) == 1

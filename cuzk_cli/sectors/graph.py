@@ -13,18 +13,19 @@ import numpy as np
 from ..protocol import chacha
 from ..protocol.table import DRG_PARENTS, EXPANDER_PARENTS, Size
 
+PARENTS = DRG_PARENTS + EXPANDER_PARENTS
 _FEISTEL_ROUNDS = 3
 
 
 def parents(size: Size, porep_id: bytes, version: str, nodes) -> np.ndarray:
-    """int64[n, 14]: the 6 DRG parents of each node above 1, then its 8 expander parents.
+    """int64[n, 14]: the 6 DRG parents of each node above 0, then its 8 expander parents.
 
     version: of the registered proof. V1 (API 1.0) puts the predecessor last among the six, and cuts permuted indices to 32
     bits.
     """
     nodes = np.asarray(nodes, np.int64)
     first_api = version == "V1"
-    out = np.empty((len(nodes), DRG_PARENTS + EXPANDER_PARENTS), np.int64)
+    out = np.empty((len(nodes), PARENTS), np.int64)
     sampled = _drg(porep_id, nodes)
     if first_api:
         out[:, :DRG_PARENTS - 1], out[:, DRG_PARENTS - 1] = sampled, nodes - 1
@@ -45,6 +46,9 @@ def _drg(porep_id: bytes, nodes: np.ndarray) -> np.ndarray:
     random = np.ascontiguousarray(stream).view("<u8")
     out = np.empty((len(nodes), samples), np.int64)
     for i, node in enumerate(nodes.tolist()):
+        if node == 1:               # has node 0 as its only parent
+            out[i] = 0
+            continue
         meta = node * samples
         buckets = math.ceil(math.log2(meta))
         for j in range(samples):

@@ -34,6 +34,19 @@ def _from_cid(text: str, kind: str, option: str) -> bytes | None:
     return None
 
 
+def decode_text(text: str) -> bytes | None:
+    """Bytes written as hex or base64, None for text that is neither."""
+    text = text.strip()
+    body = text.removeprefix("0x")
+    try:
+        if len(body) % 2 == 0 and set(body) <= set("0123456789abcdefABCDEF"):
+            return bytes.fromhex(body)
+        urlsafe = "-" in text or "_" in text
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_" if urlsafe else None, validate=True)
+    except ValueError:
+        return None
+
+
 def parse(text: str, kind: str, option: str) -> bytes:
     """32 bytes of a commitment given as 64 hex digits, base64 or CID. Raises CuzkError (USAGE), naming `option`."""
     text, data = text.strip(), None

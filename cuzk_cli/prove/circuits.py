@@ -4,7 +4,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Callable, NamedTuple
 
-from ..circuits import snap
+from ..circuits import snap, stacked
 from ..protocol.table import SIZES, Size
 
 
@@ -21,8 +21,13 @@ def _snap(size: Size) -> snap.Shape:
                       size.snap_hs, size.arities)
 
 
+def _porep(size: Size) -> stacked.Shape:
+    return stacked.Shape(size.name, size.log_nodes, size.layers, size.porep_challenges, size.arities)
+
+
 CIRCUITS = {
     "snap": Circuit(_snap, snap.build, snap.synthesise),
+    "porep": Circuit(_porep, stacked.build, stacked.synthesise),
 }
 
 

@@ -55,7 +55,12 @@ def parse(data: bytes, path=None) -> C1:
         found = _parse_binary(data, path)
     elif data.lstrip()[:1] == b"{":
         wrapper = re.compile(rb'"phase1out"\s*:\s*"([^"]*)("?)', re.IGNORECASE).search(data)
-        found = _parse_json(data, path) if wrapper is None else _unwrap(data, wrapper, path)
+        if wrapper is None:
+            found = _parse_json(data, path)
+        else:
+            around, data = _unwrap(data, *wrapper.span(1), bool(wrapper[2]), path)
+            del wrapper                 # and with it the whole file's memory
+            found = _wrapped(around, _parse_json(data, path, "the JSON in Phase1Out"), path)
     else:
         raise fail(Exit.INPUT, operation, path, "JSON or supraseal's binary", f"it begins with {bytes(data[:16])!r}")
     _refuse_no_elements(found, path)
@@ -180,31 +185,32 @@ def _load(data, path, what: str = "JSON") -> tuple[object, np.ndarray]:
         raise fail(Exit.INPUT, "parse the phase 1 output", path, what, str(error)[:200]) from None
 
 
-def _unwrap(data: bytes, wrapper: re.Match, path) -> C1:
-    """The wrapper of lotus and curio around the API's JSON."""
-    operation, (first, last) = "parse the phase 1 output", wrapper.span(1)
-    if not wrapper[2]:
+def _unwrap(data: bytes, first: int, last: int, closed: bool, path) -> tuple[dict, bytes]:
+    """The wrapper of lotus and curio without the text first..last, and that text decoded. Raises CuzkError (INPUT)."""
+    operation = "parse the phase 1 output"
+    if not closed:
         raise fail(Exit.INPUT, operation, path, "base64 as Phase1Out", f"its text ends at byte {len(data)}",
                    "is the file complete?")
     around, _ = _load(data[:first] + data[last:], path)
-    try:
-        inner = memoryview(data)[first:last]
-        if b"\\" in wrapper[1]:
-            inner = json.loads(b'"' + wrapper[1] + b'"')
-        inner = binascii.a2b_base64(inner, strict_mode=True)
-    except ValueError as error:
-        raise fail(Exit.INPUT, operation, path, "base64 as Phase1Out", error) from None
-    del data, wrapper                   # the memory of a whole file
     if not isinstance(around, dict):
         raise fail(Exit.INPUT, operation, path, "an object with Phase1Out", "another value")
-    found = _parse_json(inner, path, "the JSON in Phase1Out")
-    named = {name.lower(): value for name, value in around.items()}
-    sector, size = named.get("sectornum"), named.get("sectorsize")
+    try:
+        text = memoryview(data)[first:last]
+        if data.find(b"\\", first, last) >= 0:
+            text = json.loads(data[first - 1:last + 1])
+        return {name.lower(): value for name, value in around.items()}, binascii.a2b_base64(text, strict_mode=True)
+    except ValueError as error:
+        raise fail(Exit.INPUT, operation, path, "base64 as Phase1Out", error) from None
+
+
+def _wrapped(around: dict, found: C1, path) -> C1:
+    """With the sector number of the wrapper. Raises CuzkError (INPUT)."""
+    sector, size = around.get("sectornum"), around.get("sectorsize")
     if sector is not None and (type(sector) is not int or not 0 <= sector < 1 << 64):
-        raise fail(Exit.INPUT, f"{operation}: SectorNum", path, "a sector number", repr(sector)[:40])
+        raise fail(Exit.INPUT, "parse the phase 1 output: SectorNum", path, "a sector number", repr(sector)[:40])
     if size is not None and size != found.size.bytes:
-        raise fail(Exit.INPUT, f"{operation}: SectorSize", path, f"{found.size.bytes} for its registered proof",
-                   repr(size)[:40])
+        raise fail(Exit.INPUT, "parse the phase 1 output: SectorSize", path,
+                   f"{found.size.bytes} for its registered proof", repr(size)[:40])
     return found._replace(sector=sector)
 
 

@@ -6,6 +6,7 @@ all little-endian, terms by ascending column. Witness: public inputs (ONE first)
 from __future__ import annotations
 
 import hashlib
+from typing import Iterable
 
 import numpy as np
 
@@ -67,15 +68,21 @@ def rows_sha256(structure: Structure) -> str:
     return digest.hexdigest()
 
 
-def witness_sha256(assignment: Assignment, chunk: int = 1 << 20) -> str:
+def witness_sha256(assignment: Assignment) -> str:
     """Over the public inputs and the auxiliary variables."""
-    digest = hashlib.sha256(np.ascontiguousarray(assignment.inputs))
-    small, index = assignment.aux_small, assignment.aux_full_index
-    for start in range(0, len(small), chunk):
-        part = small[start:start + chunk]
-        words = np.zeros((len(part), 4), np.uint64)
-        words[:, 0] = part
-        lo, hi = np.searchsorted(index, (start, start + len(part)))
-        words[index[lo:hi] - start] = assignment.aux_full[lo:hi]
-        digest.update(words)
+    return witness_sha256_of(assignment.inputs, (assignment,))
+
+
+def witness_sha256_of(inputs: np.ndarray, parts: Iterable[Assignment], chunk: int = 1 << 20) -> str:
+    """Of a partition that comes in parts: `inputs` uint64[n_inputs, 4] are the whole partition's, ONE first."""
+    digest = hashlib.sha256(np.ascontiguousarray(inputs))
+    for part in parts:
+        small, index = part.aux_small, part.aux_full_index
+        for start in range(0, len(small), chunk):
+            few = small[start:start + chunk]
+            words = np.zeros((len(few), 4), np.uint64)
+            words[:, 0] = few
+            lo, hi = np.searchsorted(index, (start, start + len(few)))
+            words[index[lo:hi] - start] = part.aux_full[lo:hi]
+            digest.update(words)
     return digest.hexdigest()

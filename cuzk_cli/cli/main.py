@@ -24,6 +24,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 _GROUPS = {
     "prove": "Prove, verify and write proofs.",
     "verify": "Verify a proof.",
+    "vanilla": "Make vanilla proofs from sectors' files.",
     "circuit": "Look at constraint systems.",
     "params": "Parameter files.",
 }
@@ -99,7 +100,7 @@ def _run() -> int:
         catch_signals()
         try:
             with redirect_stdout(text):
-                from . import params, snap, status  # noqa: F401  (each registers its commands)
+                from . import params, post, snap, status  # noqa: F401  (each registers its commands)
 
                 app()
         except SystemExit as end:

@@ -110,8 +110,8 @@ def permissions(text: str, option: str) -> int:
     return mode
 
 
-def taking(group: type) -> Callable:
-    """Decorator of a command: the fields of a dataclass become options of it, its argument `options` an object of them."""
+def taking(group: type, argument: str = "options") -> Callable:
+    """Decorator of a command: the fields of a dataclass become options of it, its argument an object of them."""
     hints = get_type_hints(group, include_extras=True)
     shared = [inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[f.name],
                                 default=inspect.Parameter.empty if f.default is MISSING else f.default)
@@ -120,12 +120,12 @@ def taking(group: type) -> Callable:
     def decorate(function):
         hints_of_own = get_type_hints(function, include_extras=True)
         own = [p.replace(annotation=hints_of_own[name], kind=inspect.Parameter.KEYWORD_ONLY)
-               for name, p in inspect.signature(function).parameters.items() if name != "options"]
+               for name, p in inspect.signature(function).parameters.items() if name != argument]
 
         @wraps(function)
         def wrapper(**given):
             values = {f.name: given.pop(f.name) for f in fields(group)}
-            return function(options=group(**values), **given)
+            return function(**{argument: group(**values)}, **given)
 
         wrapper.__signature__ = inspect.Signature([*own, *shared])
         wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *shared)}

@@ -10,6 +10,7 @@ from ..protocol.table import parse_size
 from . import circuit
 from . import options as o
 from . import prove as proving
+from . import vanilla as making
 from . import verify as verifying
 from .main import command, groups
 from .streams import read
@@ -69,8 +70,24 @@ def verify(
     comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None, partition: o.Partition = None,
 ) -> int:
     """Verify a SnapDeals proof. Standard output is one JSON object; exit 14 for a proof that does not verify."""
-    return verifying.verify(options, lambda: _request(
+    return verifying.verify(options, "snap", sector_size, lambda: _request(
         sector, storage, None, sector_size, comm_r_old, comm_r_new, comm_d_new, partition))
+
+
+@groups["vanilla"].command("snap-deals", hidden=True)
+@groups["vanilla"].command("update", hidden=True)
+@groups["vanilla"].command("snap")
+@command
+@o.taking(making.VanillaOptions)
+def vanilla_of(
+    options: making.VanillaOptions,
+    sector: Annotated[str, typer.Argument(help="DIR/s-t0<miner>-<number>, or the bare name.")],
+    storage: o.Storage = None, sector_size: o.SectorSize = None, comm_r_old: o.CommROld = None,
+    comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None,
+) -> int:
+    """Make the vanilla proofs of a SnapDeals sector update, one for each partition."""
+    return making.make(options, lambda: _request(
+        sector, storage, None, sector_size, comm_r_old, comm_r_new, comm_d_new, None))
 
 
 @circuit.digests.command("snap")

@@ -1,4 +1,4 @@
-"""Miners as ids: t01000, f01000 or 1000, and the 32 bytes that proofs call prover id (go-address: ID payload, zero-padded)."""
+"""Miners as ids: t01000, f01000 or 1000; and as prover ids, the payload of the id address in 32 bytes (go-address)."""
 from __future__ import annotations
 
 import re

@@ -163,8 +163,8 @@ def parse_registered(text: str, kind: str, option: str = "--registered-proof") -
         numbers = [str(first + size.registered) for first in REGISTERED[kind].values() for size in SIZES.values()
                    if size.registered is not None]
         return fail(Exit.USAGE, "read the registered proof", option,
-                    f"a name such as StackedDrg{'' if kind in ('porep', 'snap') else kind.capitalize()}32GiBV1, or a number "
-                    f"from {numbers[0]} to {numbers[-1]}", actual)
+                    f"a name such as StackedDrg{'' if kind in ('porep', 'snap') else kind.capitalize()}32GiBV1, or a "
+                    f"number from {numbers[0]} to {numbers[-1]}", actual)
 
     text = text.strip()
     if re.fullmatch("[0-9]{1,3}", text):
@@ -176,7 +176,7 @@ def parse_registered(text: str, kind: str, option: str = "--registered-proof") -
     match = re.fullmatch(r"(?:Registered[a-z]*_?)?(?:StackedDrg)?(Winning|Window|EmptySectorUpdate)?"
                          r"(2KiB|8MiB|512MiB|32GiB|64GiB)(V[0-9A-Z_]+)", text, re.IGNORECASE)
     said = (match[1] or "").lower() if match else ""
-    if match is None or said in ("winning", "window") and said != kind or said == "emptysectorupdate" and kind != "snap":
+    if match is None or said not in ("", {"snap": "emptysectorupdate"}.get(kind, kind)):
         raise refused(repr(text))
     version = _VERSIONS[kind].get(match[3].upper())
     if version is None:

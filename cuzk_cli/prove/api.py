@@ -25,7 +25,7 @@ from .options import Options
 
 Verifies = Callable[[bytes], bool]      # does a proof hold for a request?
 
-__all__ = ["Options", "digest", "explain", "generate", "inspect", "prove", "verify"]
+__all__ = ["Options", "digest", "explain", "generate", "inspect", "prove", "vanilla", "verify"]
 
 
 def prove(requests: list[Request], options: Options = Options(), tracker: Tracker | None = None,
@@ -51,9 +51,20 @@ def prove(requests: list[Request], options: Options = Options(), tracker: Tracke
         prover.close()
 
 
-def verify(request: Request, proof: bytes, options: Options = Options()) -> dict:
+def vanilla(request: Request) -> tuple[dict, list[bytes]]:
+    """The vanilla proofs that a request's partitions are made of: as plain values beside their facts, and as bincode.
+
+    Raises CuzkError (INPUT, USAGE).
+    """
+    prepared = request.prepare()
+    return {**prepared.facts(), **prepared.vanilla_facts(), "ok": True, "exit": 0, "errors": [],
+            "warnings": prepared.warnings}, prepared.vanilla()
+
+
+def verify(request: Request, proof: bytes, options: Options = Options(), show_inputs: bool = False) -> dict:
     """Verify a proof for a request's files or public facts alone: {ok, verified, partitions: […], …}.
 
+    show_inputs: with the public inputs of every partition, as hex, in the circuit's order.
     Raises CuzkError (INPUT, PARAMETERS, USAGE) where it cannot be said.
     """
     prepared = request.public()
@@ -67,6 +78,10 @@ def verify(request: Request, proof: bytes, options: Options = Options()) -> dict
                    f"{192 * len(prepared.partitions)} bytes, 192 for each of {len(prepared.partitions)} partitions",
                    f"{len(proof)} bytes")
     inputs = [prepared.public_inputs(k) for k in prepared.partitions]
+    for k, given in zip(prepared.partitions, inputs):
+        if len(given) + 1 != structure.n_inputs:
+            raise fail(Exit.INPUT, f"count the public inputs of partition {k}", None,
+                       f"{structure.n_inputs - 1} for {kind} {size.name}", f"{len(given)}")
     good = verifier.verify_partitions(verifier.prepare(key), inputs, proof)
     circuit = params_locate.Circuit.of(kind, size)
     accepts = params_locate.network_accepts_key(circuit, key) if options.vk else located.network_accepts
@@ -74,9 +89,12 @@ def verify(request: Request, proof: bytes, options: Options = Options()) -> dict
     problems = [] if not bad else fail(
         Exit.VERIFICATION, "verify the proof", None, "a proof that verifies",
         f"partition {', '.join(map(str, bad))} does not verify").problems
-    return {**prepared.facts(), "ok": not bad, "exit": int(Exit.VERIFICATION) if bad else 0, "verified": not bad,
+    shown = {"public_inputs": [[w.tobytes().hex() for w in given] for given in inputs]} if show_inputs else {}
+    return {"partitions": prepared.partitions, **prepared.facts(), **shown, "ok": not bad,
+            "exit": int(Exit.VERIFICATION) if bad else 0, "verified": not bad,
             "partitions_verified": good, "verifying_key": str(path), "network_accepts": accepts,
-            "errors": [p.as_dict() for p in problems], "warnings": located.warnings if not options.vk else []}
+            "errors": [p.as_dict() for p in problems],
+            "warnings": prepared.warnings + (located.warnings if not options.vk else [])}
 
 
 def digest(kind: str, sector_size: str, request: Request | None = None) -> dict:
@@ -94,10 +112,18 @@ def digest(kind: str, sector_size: str, request: Request | None = None) -> dict:
         prepared = request.prepare(check=False)
         entries = []
         for k in prepared.partitions:
-            assignment = circuits.synthesise(kind, size.bytes, prepared.witness(k))
-            entries.append({"partition": k, **base, "public_inputs": [w.tobytes().hex() for w in assignment.inputs[1:]],
-                            "witness_sha256": circuit_digest.witness_sha256(assignment),
-                            "unsatisfied": columns.unsatisfied(assignment)})
+            unsatisfied = 0
+
+            def counted(parts):
+                nonlocal unsatisfied
+                for part in parts:
+                    unsatisfied += columns.unsatisfied(part)
+                    yield part
+
+            inputs, parts = circuits.synthesise_parts(kind, size.bytes, prepared.witness(k))
+            witness = circuit_digest.witness_sha256_of(inputs, counted(parts))
+            entries.append({"partition": k, **base, "public_inputs": [w.tobytes().hex() for w in inputs[1:]],
+                            "witness_sha256": witness, "unsatisfied": unsatisfied})
     return {"circuit": f"{kind} {size.name}", "parameter_identifier": table.parameter_identifier(kind, size),
             "partitions": entries}
 

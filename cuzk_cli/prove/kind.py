@@ -32,6 +32,12 @@ class Prepared(Protocol):
     def facts(self) -> dict:
         """What a result says of its input, as plain values."""
 
+    def vanilla(self) -> list[bytes]:
+        """Bincode of the vanilla proofs, one entry for each that the circuit's partitions are made of."""
+
+    def vanilla_facts(self) -> dict:
+        """The same as plain values, to stand beside `facts`."""
+
     def identity(self) -> bytes:
         """Equal for two that have the same proof: public facts and partitions."""
 

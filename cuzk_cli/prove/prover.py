@@ -330,8 +330,10 @@ class Prover:
                  resumed: list = ()) -> bool:
         """Did whoever asked get the result?"""
         timings = {**dict.fromkeys(UNITS), **timings, "total_ms": (time.perf_counter() - ticket.started) * 1e3}
+        split = [{"partition": k, "proof": proof[PROOF_BYTES * i:PROOF_BYTES * (i + 1)].hex()}
+                 for i, k in enumerate(prepared.partitions)]
         result = {
-            **prepared.facts(),
+            "partitions": split, **prepared.facts(),
             "job_id": ticket.job_id, "proof": proof.hex(), "verified": True, "reused": reused,
             "resumed_partitions": list(resumed), "attempts": max(attempts.values(), default=0),
             "timings": {name: None if v is None else round(v, 1) for name, v in timings.items()},

@@ -1,6 +1,7 @@
 """SnapDeals: from what a user gives (a sector's files, or vanilla proofs and commitments) to what synthesis takes."""
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,6 +96,14 @@ class Prepared(NamedTuple):
             "public_inputs": [[w.tobytes().hex() for w in self.public_inputs(k)] for k in self.partitions],
             "partitions": self.partitions,
         }
+
+    def vanilla(self) -> list[bytes]:
+        """The bincode of every partition's proof."""
+        return [encoding.encode(proof, self.size) for proof in self.proofs]
+
+    def vanilla_facts(self) -> dict:
+        """What `cuzk vanilla` adds to the facts."""
+        return {"proofs": [base64.b64encode(data).decode() for data in self.vanilla()]}
 
     def identity(self) -> bytes:
         """Commitments, size and partitions."""

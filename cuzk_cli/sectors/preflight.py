@@ -266,3 +266,61 @@ def make_vanilla(checked: Checked, partition: int) -> vanilla.PartitionProof:
     """The vanilla proof of one partition of a checked sector."""
     return vanilla.make(checked.size, checked.comm_c, checked.commitments, checked.tree_r_old, checked.tree_d_new,
                         checked.tree_r_new, partition)
+
+
+class Replica(NamedTuple):
+    """One replica of a sector, for a PoSt."""
+
+    sector: Sector
+    which: str              # "sealed" or "update"
+    size: Size
+    comm_c: bytes
+    comm_r: bytes
+    tree: object            # Tree | CachedTree
+    warnings: list[str]
+
+
+def open_replica(sector: Sector, which: str, comm_r: bytes | None = None, sector_size: Size | None = None,
+                 hash: Hash = poseidon_batch, consistent: bool = True) -> Replica:
+    """Open and check what a PoSt reads of a sector: a replica, its p_aux and its cached rows of tree R.
+
+    which: sealed, update, or auto: the one of this comm_r, else the update where there is one. consistent: as
+    `preflight` has it. Raises CuzkError (INPUT) with all problems at once.
+    """
+    def of(one: str, comm_r: bytes | None, consistent: bool) -> Replica:
+        return _open_replica(sector, one, comm_r, sector_size, hash, consistent)
+
+    if which != "auto":
+        return of(which, comm_r, consistent)
+    if not present(sector.update):
+        return of("sealed", comm_r, consistent)
+    if comm_r is None:
+        return of("update", None, consistent)
+    try:
+        return of("update", comm_r, True)
+    except CuzkError as of_update:
+        try:
+            return of("sealed", comm_r, consistent)
+        except CuzkError as of_sealed:
+            raise CuzkError(*of_update.problems, *of_sealed.problems) from None
+
+
+def _open_replica(sector: Sector, which: str, comm_r: bytes | None, sector_size: Size | None, hash: Hash,
+                  consistent: bool) -> Replica:
+    look = _Inspection(sector, hash, consistent)
+    path, folder = (sector.sealed, sector.cache) if which == "sealed" else (sector.update, sector.update_cache)
+    file = look.replica(path, None if sector_size is None else sector_size.bytes)
+    own = which == "sealed" or present(folder / "p_aux")        # comm_c is the same in both
+    aux = look.p_aux(folder if own else sector.cache, True)
+    size = None if file is None else SIZES[file.size]
+    tree = None if file is None else look.tree_r(file, folder, size)
+    if own and aux is not None and tree is not None and tree.root.tobytes() != aux[1]:
+        look.disagree(folder / "p_aux", "compare comm_r_last with the root of tree R", tree.root.tobytes().hex(),
+                      aux[1].hex(), f"p_aux or {path} is damaged or of another sector")
+    found = _comm_r(aux, tree)
+    if comm_r is not None and found is not None and comm_r != found:
+        look.disagree(path, "compare comm_r", comm_r.hex(), found.hex(),
+                      "another replica, or another sector's commitment")
+    if look.problems:
+        raise CuzkError(*look.problems)
+    return Replica(sector, which, size, aux[0], found if consistent or comm_r is None else comm_r, tree, look.warnings)

@@ -141,7 +141,7 @@ def _prove_one(i, request, number, options, tracker, existing, warn) -> dict:
     }
 
 
-def verify(request, proof, options=Options()) -> dict:
+def verify(request, proof, options=Options(), show_inputs=False) -> dict:
     if len(proof) != 192:
         raise fail(Exit.VERIFICATION, "check the length of the proof", None, "192 bytes", f"{len(proof)} bytes")
     good = proof == proof_of(request)

@@ -100,7 +100,7 @@ def _run() -> int:
         catch_signals()
         try:
             with redirect_stdout(text):
-                from . import params, post, snap, status  # noqa: F401  (each registers its commands)
+                from . import params, porep, post, snap, status  # noqa: F401  (each registers its commands)
 
                 app()
         except SystemExit as end:

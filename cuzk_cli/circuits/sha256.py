@@ -113,11 +113,15 @@ def compress(builder: Builder, block: list[list[Bit]], state: list[list[Bit]]) -
     return out
 
 
+def padding(length: int) -> list[Bit]:
+    """What follows a message of `length` bits up to the end of its last block."""
+    zeros = [FALSE] * ((447 - length) % 512)
+    return [TRUE, *zeros, *(TRUE if length >> i & 1 else FALSE for i in range(63, -1, -1))]
+
+
 def sha256(builder: Builder, message: list[Bit]) -> list[Bit]:
     """Digest bits of a message, both most significant bit of each byte first."""
-    length = len(message)
-    padded = message + [TRUE] + [FALSE] * ((447 - length) % 512)
-    padded += [TRUE if length >> i & 1 else FALSE for i in range(63, -1, -1)]
+    padded = message + padding(len(message))
     state = [constant_word(v) for v in INITIAL]
     for start in range(0, len(padded), 512):
         block = [padded[start + 32 * k:start + 32 * k + 32][::-1] for k in range(16)]

@@ -46,13 +46,13 @@ class Structure:
         self._index: dict[int, int] = {}
         self._ranks: list[np.ndarray] = []
         self.placements: list[Placed] = []
-        self._port_columns: list[int] = []
-        self._port_slots: list[int] = []
-        self.n_rows = self.n_aux = self.n_external = 0
+        self._ports: list[np.ndarray] = []
+        self.n_ports = self.n_rows = self.n_aux = self.n_external = 0
         self._next_input, self._next_slot, self._wide = 1, inputs, [0, 0, 0]
 
     def place(self, template: Template, ports=()) -> "Instance":
-        """Append one instance; `ports` are Variables in the template's order (bits, then elements)."""
+        """Append one instance; `ports` are Variables in the template's order (bits, then elements), or int64[n, 2]."""
+        ports = np.asarray(ports, np.int64).reshape(-1, 2)
         assert len(ports) == template.ports, (template.name, len(ports))
         key = id(template)
         if key not in self._index:
@@ -61,10 +61,10 @@ class Structure:
             self._ranks.append(np.where(template.bit, -1, np.cumsum(~template.bit) - 1))
         index = self._index[key]
         placed = Placed(index, self.n_rows, self.n_aux, self._next_input, self._next_slot, self.n_external,
-                        len(self._port_columns), tuple(self._wide))
+                        self.n_ports, tuple(self._wide))
         self.placements.append(placed)
-        self._port_columns += [p.column for p in ports]
-        self._port_slots += [p.slot for p in ports]
+        self._ports.append(ports)
+        self.n_ports += template.ports
         self.n_rows += template.rows
         self.n_aux += template.aux
         self.n_external += template.externals
@@ -77,8 +77,8 @@ class Structure:
     def freeze(self) -> "Structure":
         """Check the counts and lay everything out for the compiled loops."""
         assert self._next_input == self.n_inputs, (self._next_input, self.n_inputs)
-        self.port_columns = np.array(self._port_columns, np.uint32)
-        self.port_slots = np.array(self._port_slots, np.int64)
+        ports = np.concatenate(self._ports)
+        self.port_columns, self.port_slots = ports[:, 0].astype(np.uint32), ports[:, 1].copy()
         self.coefficient_words = coefficient_words(self._coefficients)
         self.montgomery_table = to_mont_rows(self.coefficient_words)
         self.n_slots = self._next_slot
@@ -100,7 +100,7 @@ class Structure:
         small = np.array([_small(v) for v in self._coefficients], np.int16)
         self.flat["small"] = small[self.flat["coefficients"]]
         self.placement_table = np.array([[*p[:7], *p.wide] for p in self.placements], np.int64).reshape(-1, 10)
-        del self._port_columns, self._port_slots
+        del self._ports
         return self
 
     # ---- what the parameter file and the prover need
@@ -193,6 +193,11 @@ class Instance(NamedTuple):
         i = i if i >= 0 else i + len(self.ranks)
         rank = int(self.ranks[i])
         return Variable(AUX + self.aux + i, self.slot + rank if rank >= 0 else -1)
+
+    def take(self, numbers: np.ndarray) -> np.ndarray:
+        """Several of them as ports, int64[n, 2]."""
+        ranks = self.ranks[numbers]
+        return np.stack([AUX + self.aux + numbers, np.where(ranks >= 0, self.slot + ranks, -1)], axis=1)
 
 
 def _small(value: int) -> int:

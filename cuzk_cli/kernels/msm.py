@@ -174,7 +174,7 @@ def _merge_chains(table: PointTable, plans: list, rows: np.ndarray) -> None:
 
 
 def _aggregate(table: PointTable, groups: _Groups, accumulator, window: int):
-    """Dispatch the running sums of a group; returns the device array [shards, xyz, n, 2·LANES]."""
+    """Dispatch the running sums of a group; returns the device array [shards, xyz, n, 2·lanes]."""
     group, d, plans = table.group, shards(), groups.plans
     half = (1 << (window - 1)) // d
     rows = accumulate.lanes_as_rows(group)(accumulator)
@@ -184,14 +184,15 @@ def _aggregate(table: PointTable, groups: _Groups, accumulator, window: int):
         rows = put_sharded(host.reshape(-1, host.shape[-1]))
     where = [_first_lanes(p) for p in plans]
     per_window = max(half // aggregate.STEPS, 1)
-    index = np.full((d, aggregate.LANES, aggregate.STEPS), -1, np.int32)
+    lanes = aggregate.lanes_for(groups.count * per_window)
+    index = np.full((d, lanes, aggregate.STEPS), -1, np.int32)
     for k in range(d):
         buckets = where[k].reshape(groups.count, half)
         if half < aggregate.STEPS:
             index[k, :groups.count, :half] = buckets
         else:
             index[k, :groups.count * per_window] = buckets.reshape(-1, aggregate.STEPS)
-    index = np.ascontiguousarray(index[:, :, ::-1].transpose(0, 2, 1)).reshape(-1, aggregate.LANES)
+    index = np.ascontiguousarray(index[:, :, ::-1].transpose(0, 2, 1)).reshape(-1, lanes)
     levels = np.full(d, per_window.bit_length() - 1, np.int32)
     return aggregate.program(group)(rows, put_sharded(index), put_sharded(levels))
 
@@ -233,7 +234,8 @@ def msm(table: PointTable, scalars: np.ndarray, window: int | None = None):
         for i in range(groups.count):
             total = group.identity
             for k in range(d):      # bucket i·d + k holds digit i·d + k + 1
-                s, t = (_sum_lanes(group, out[k], lane) for lane in (i * per_window, aggregate.LANES + i * per_window))
+                lanes = out.shape[-1] // 2
+                s, t = (_sum_lanes(group, out[k], lane) for lane in (i * per_window, lanes + i * per_window))
                 for _ in range(d):
                     total = group.add(total, t)
                 for _ in range(k + 1):
@@ -248,10 +250,10 @@ def msm(table: PointTable, scalars: np.ndarray, window: int | None = None):
 
 
 class Summation:
-    """Σ P_i of points that come in batches: one pass a batch, lanes stay on the device."""
+    """Σ P_i of points that come in batches: one pass a batch, lanes stay on the device. Few points take few lanes."""
 
     def __init__(self, group: Group):
-        self.group, self._accumulator, self._whole = group, None, None
+        self.group, self._accumulator, self._lanes = group, None, 0
 
     def add(self, encoded: np.ndarray) -> None:
         """At most `Summation.batch()` encodings. Raises points.BadPoint."""
@@ -259,13 +261,14 @@ class Summation:
         between()
         rows = _new_rows(group, TABLE)
         points.decode(encoded, group, rows[:n])
+        each = max(-(-n // d), 1)
+        tiles = -(-each // LANES)
         entries = aligned((d, ROWS, LANES), np.int32)
-        flat = entries[:, :BLOCK].reshape(d, -1)
-        ids = np.arange(d * _ONES, dtype=np.int32).reshape(d, _ONES)
-        flat[...] = np.where(ids < n, 2 * ids, 2 * TABLE)
-        entries[:, :BLOCK] = flat.reshape(d, BLOCK, LANES)
+        ids = np.arange(tiles * LANES) + each * np.arange(d)[:, None]
+        filled = (np.arange(tiles * LANES) < each) & (ids < n)
+        entries[:, :tiles] = np.where(filled, 2 * ids, 2 * TABLE).reshape(d, tiles, LANES)
         jobs = np.zeros((d, ROWS, 3), np.int32)
-        jobs[:, 0] = (0, BLOCK, 0)
+        jobs[:, 0] = (0, tiles, 0)
         table = put_everywhere(rows)
         if self._accumulator is None:
             nothing = np.full((d * TILES, LANES), 2 * TABLE, np.int32)
@@ -273,6 +276,7 @@ class Summation:
         self._accumulator, _ = accumulate.program(group, True)(
             table, self._accumulator, put_sharded(entries.reshape(-1, LANES)), put_sharded(jobs.reshape(-1, 3)),
             put_sharded(np.ones(d, np.int32)))
+        self._lanes = max(self._lanes, each)
 
     @staticmethod
     def batch() -> int:
@@ -285,11 +289,12 @@ class Summation:
         if self._accumulator is None:
             return None
         rows = accumulate.lanes_as_rows(group)(self._accumulator)
-        index = np.full((d, aggregate.STEPS, aggregate.LANES), -1, np.int32)
-        lanes = _ONES // aggregate.STEPS
-        index[:, :, :lanes] = np.arange(_ONES, dtype=np.int32).reshape(aggregate.STEPS, lanes)
+        lanes = 1 << (-(-self._lanes // aggregate.STEPS) - 1).bit_length()      # those beyond hold infinity
+        width = aggregate.lanes_for(lanes)
+        index = np.full((d, aggregate.STEPS, width), -1, np.int32)
+        index[:, :, :lanes] = np.arange(lanes * aggregate.STEPS, dtype=np.int32).reshape(aggregate.STEPS, lanes)
         levels = np.full(d, int(math.log2(lanes)), np.int32)
-        out = np.asarray(aggregate.program(group)(rows, put_sharded(index.reshape(-1, aggregate.LANES)),
+        out = np.asarray(aggregate.program(group)(rows, put_sharded(index.reshape(-1, width)),
                                                   put_sharded(levels)))
         total = group.identity
         for k in range(d):
@@ -382,6 +387,8 @@ def warm(group: Group, largest: int = 0) -> None:
     summation = Summation(group)
     summation.add(infinity)
     summation.total()
+    one = np.array([[1, 0, 0, 0]], np.uint64)
+    msm(point_table(infinity, group), one)
     size = next((s for s in _TABLE_SIZES if s >= largest), _TABLE_SIZES[-1])
     if largest and size > TABLE:
         d = shards()

@@ -65,6 +65,11 @@ class Size(NamedTuple):
         return 18 if self.bytes >= 32 * _GIB else 2
 
     @property
+    def porep_ni_partitions(self) -> int:
+        """Of a non-interactive PoRep, with as many challenges each."""
+        return 126 if self.bytes >= 32 * _GIB else 13
+
+    @property
     def window_sectors(self) -> int:
         """Sectors of a WindowPoSt partition."""
         return {32 * _GIB: 2349, 64 * _GIB: 2300}.get(self.bytes, 2)
@@ -109,13 +114,18 @@ SIZES = {size.bytes: size for size in (
     Size("32GiB", 32 * _GIB, (8, 8, 0), 3),
     Size("64GiB", 64 * _GIB, (8, 8, 2), 4),
 )}
+DRG_PARENTS = 6
+EXPANDER_PARENTS = 8
+LABEL_PARENTS = 37      # that a label hashes, its parents repeated
 WINNING_CHALLENGES = 66
 WINDOW_CHALLENGES = 10
 
+V1, V1_1 = "V1", "V1_1"
+SYNTHETIC, NON_INTERACTIVE = "V1_1_Feat_SyntheticPoRep", "V1_2_Feat_NonInteractivePoRep"
 # first registered proof of each block; the offset is Size.registered
 REGISTERED = {
     "snap": {"V1": 0},
-    "porep": {"V1": 0, "V1_1": 5, "V1_1_Feat_SyntheticPoRep": 10, "V1_2_Feat_NonInteractivePoRep": 15},
+    "porep": {V1: 0, V1_1: 5, SYNTHETIC: 10, NON_INTERACTIVE: 15},
     "winning": {"V1": 0},
     "window": {"V1": 5, "V1_1": 10},
 }
@@ -131,12 +141,16 @@ class Registered(NamedTuple):
     def number(self) -> int:
         return REGISTERED[self.kind][self.version] + self.size.registered
 
+    @property
+    def porep_id(self) -> bytes:
+        """What the reference makes of the number, with nonce 0 (rust-filecoin-proofs-api src/registry.rs)."""
+        return self.number.to_bytes(8, "little").ljust(32, b"\0")
+
 
 # versions as go-state-types, rust-filecoin-proofs-api and users write them
 _VERSIONS = {
-    "porep": {"V1": "V1", "V1_1": "V1_1", "V1P1": "V1_1", "V1_1_FEAT_SYNTHETICPOREP": "V1_1_Feat_SyntheticPoRep",
-              "V1_2_FEAT_NONINTERACTIVEPOREP": "V1_2_Feat_NonInteractivePoRep",
-              "V1_2_FEAT_NIPOREP": "V1_2_Feat_NonInteractivePoRep"},
+    "porep": {"V1": V1, "V1_1": V1_1, "V1P1": V1_1, "V1_1_FEAT_SYNTHETICPOREP": SYNTHETIC,
+              "V1_2_FEAT_NONINTERACTIVEPOREP": NON_INTERACTIVE, "V1_2_FEAT_NIPOREP": NON_INTERACTIVE},
     "window": {"V1": "V1", "V1_1": "V1_1", "V1P1": "V1_1", "V1_2": "V1_1"},
     "winning": {"V1": "V1"},
     "snap": {"V1": "V1"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Callable, Iterable, NamedTuple
 
-from ..circuits import fallback, snap
+from ..circuits import fallback, snap, stacked
 from ..protocol.table import SIZES, WINDOW_CHALLENGES, WINNING_CHALLENGES, Size
 
 
@@ -22,6 +22,10 @@ def _snap(size: Size) -> snap.Shape:
                       size.snap_hs, size.arities)
 
 
+def _porep(size: Size) -> stacked.Shape:
+    return stacked.Shape(size.name, size.log_nodes, size.layers, size.porep_challenges, size.arities)
+
+
 def _winning(size: Size) -> fallback.Shape:
     return fallback.Shape(f"winning {size.name}", size.arities, WINNING_CHALLENGES, 1)
 
@@ -32,6 +36,7 @@ def _window(size: Size) -> fallback.Shape:
 
 CIRCUITS = {
     "snap": Circuit(_snap, snap.build, snap.synthesise),
+    "porep": Circuit(_porep, stacked.build, stacked.synthesise),
     "winning": Circuit(_winning, fallback.build, fallback.synthesise),
     "window": Circuit(_window, fallback.build, fallback.synthesise, (fallback.inputs, fallback.in_parts)),
 }

@@ -1,14 +1,14 @@
-"""Many sectors read at once, each with a deadline of its own: one that hangs delays and names only itself.
+"""Many sectors read at once, each with so much time for its reads: one that hangs delays and names only itself.
 
 A system call on storage that hangs cannot be stopped. Its thread is left behind, and another takes its place.
 """
 from __future__ import annotations
 
 import threading
-import time
 from typing import Callable, Sequence
 
 from ..errors import CuzkError, Exit, fail
+from . import watch
 
 READERS = 16
 
@@ -17,31 +17,31 @@ def each(work: Callable, items: Sequence, name: Callable[[object], str], seconds
          readers: int = READERS) -> list:
     """work(i, item) of every item, in order: what it gave, or the CuzkError that it raised.
 
-    Whatever takes longer than `seconds` from its own start is a CuzkError (INPUT) that names the item. What else `work`
-    raises is raised here.
+    An item whose reads (`watch.reading`) have taken more than `seconds` together is a CuzkError (INPUT) that names it; what
+    it computes does not count. What else `work` raises is raised here.
     """
     found: dict[int, object] = {}
-    running: dict[int, float] = {}          # item -> when it must be done
+    running: dict[int, int] = {}            # item -> thread
     changed, waiting = threading.Condition(), iter(range(len(items)))
 
     def reader() -> None:
         while True:
-            with changed:
-                i = next(waiting, None)
-                if i is None:
-                    return
-                running[i] = time.monotonic() + seconds
-                changed.notify_all()
-            try:
-                result = work(i, items[i])
-            except BaseException as error:      # for whoever waits
-                result = error
-            with changed:
-                if i not in running:            # too late: another reader took this one's place
-                    return
-                del running[i]
-                found[i] = result
-                changed.notify_all()
+            with watch.metered() as thread:
+                with changed:
+                    i = next(waiting, None)
+                    if i is None:
+                        return
+                    running[i] = thread
+                try:
+                    result = work(i, items[i])
+                except BaseException as error:      # for whoever waits
+                    result = error
+                with changed:
+                    if i not in running:            # too late: another reader took this one's place
+                        return
+                    del running[i]
+                    found[i] = result
+                    changed.notify_all()
 
     def start() -> None:
         threading.Thread(target=reader, name="read a sector", daemon=True).start()
@@ -50,14 +50,16 @@ def each(work: Callable, items: Sequence, name: Callable[[object], str], seconds
         start()
     with changed:
         while len(found) < len(items):
-            now = time.monotonic()
-            for i in [i for i, limit in running.items() if limit <= now]:
-                del running[i]
-                found[i] = fail(Exit.INPUT, "read the sector", name(items[i]), f"an answer within {seconds:g} s",
-                                "none", "its storage hangs, or is slow: --read-timeout")
-                start()
+            for i, thread in list(running.items()):
+                took, path = watch.spent(thread)
+                if took > seconds:
+                    del running[i]
+                    found[i] = fail(Exit.INPUT, f"read the sector {name(items[i])}", path,
+                                    f"at most {seconds:g} s of reading",
+                                    f"{took:.1f} s", "its storage hangs, or is slow: --read-timeout")
+                    start()
             if len(found) < len(items):
-                changed.wait(max(min(running.values(), default=now + 1) - now, 0.001))
+                changed.wait(min(max(seconds / 8, 0.01), 1.0))
     for result in found.values():
         if isinstance(result, BaseException) and not isinstance(result, CuzkError):
             raise result

@@ -7,7 +7,8 @@ import pytest
 
 from cuzk_cli.protocol.table import SIZES, parameter_stem
 
-from .common import REAL, environment
+from .common import REAL
+from .test_prove_cli import own_caches
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 STORAGE = FIXTURES / "sectors" / "2KiB"
@@ -167,7 +168,7 @@ def test_explain(inside):
 
 def prove(folder, kind, *arguments):
     done = subprocess.run([*REAL, "prove", kind, *map(str, arguments), "--test-params", "--device", "cpu", "--progress", "none"],
-                          capture_output=True, cwd=folder, env=environment(folder), timeout=900)
+                          capture_output=True, cwd=folder, env=own_caches(folder), timeout=900)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done.returncode, json.loads(done.stdout)
 
@@ -175,10 +176,11 @@ def prove(folder, kind, *arguments):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["window", "winning"])
 def test_the_references_bytes(tmp_path, kind):
-    """Parameters of the reference's digest, made in the call; and its proof."""
+    """Parameters of the reference's digest, and its proof."""
     code, found = prove(tmp_path, kind, *sectors(kind), *GIVEN, "--insecure-randomness", "a")
     (result,) = found["results"]
-    assert code == 0 and result["proof"] == PROOFS[kind]["proof"]
+    assert code == 0 and result["errors"] == []
+    assert result["proof"] == PROOFS[kind]["proof"]
     assert result["partitions"] == [{"partition": 0, "proof": PROOFS[kind]["proof"]}]
     known = json.loads((FIXTURES / "params" / "digests.json").read_text())
     assert result["parameters"]["digest"] in json.dumps(known)
@@ -203,5 +205,5 @@ def test_partitions_of_a_window(tmp_path):
     (result,) = found["results"]
     assert code == 0 and [p["partition"] for p in result["partitions"]] == [1] and len(result["proof"]) == 384
     done = subprocess.run([*REAL, "verify", "window", *map(str, asked), "--proof", "p.json", "--test-params"],
-                          capture_output=True, cwd=tmp_path, env=environment(tmp_path), timeout=120)
+                          capture_output=True, cwd=tmp_path, env=own_caches(tmp_path), timeout=120)
     assert done.returncode == 0 and json.loads(done.stdout)["partitions_verified"] == [True, True]

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cuzk_cli.circuits import columns, digest
+from cuzk_cli.circuits import columns, digest, fallback
 from cuzk_cli.errors import CuzkError, Exit
+from cuzk_cli.protocol.poseidon import poseidon_batch
+from cuzk_cli.protocol.table import SIZES
 from cuzk_cli.prove import circuits, post
 from cuzk_cli.prove.post import Request, Wanted
 from cuzk_cli.sectors.commitments import to_cid
@@ -222,3 +224,30 @@ def test_labels():
     assert request("winning").label == "s-t01000-1" and request().label == "t01000"
     assert request(sectors=(), vanilla=b"", miner="../x").label == "vanilla"
     assert Request("window", (Wanted("1"), Wanted("2"))).label == "vanilla"
+
+
+def test_sectors_of_real_size_from_sparse_files(tmp_path):
+    """32 GiB of zeros each: rows of tree R that are not stored are rebuilt, and a partition of 2349 is filled up."""
+    size = SIZES[32 << 30]
+    nodes = [np.zeros((1, 4), np.uint64)]
+    for arity in size.arities:
+        nodes.append(poseidon_batch(np.repeat(nodes[-1], arity, axis=0)[None]))
+    rows = b"".join(nodes[height].tobytes() * 8 ** (9 - height) for height in range(3, 10))
+    for number in (1, 2):
+        cache = tmp_path / "cache" / f"s-t01000-{number}"
+        cache.mkdir(parents=True)
+        (cache / "p_aux").write_bytes(number.to_bytes(32, "little") + nodes[-1].tobytes())
+        for i in range(8):
+            (cache / f"sc-02-data-tree-r-last-{i}.dat").write_bytes(rows)
+        sealed = tmp_path / "sealed" / f"s-t01000-{number}"
+        sealed.parent.mkdir(exist_ok=True)
+        with open(sealed, "wb") as file:
+            file.truncate(size.bytes)
+    prepared = request(sectors=tuple(Wanted(str(tmp_path / f"s-t01000-{n}")) for n in (1, 2))).prepare()
+    assert prepared.partitions == [0] and len(prepared.public_inputs(0)) == 25_839
+    assert {len(data) for data in prepared.vanilla()} == {24_960}
+    shape = circuits.CIRCUITS["window"].shape(size)
+    witness = prepared.witness(0)
+    part = next(fallback.in_parts(shape, witness, 4))
+    assert columns.unsatisfied(part) == 0
+    assert (fallback.inputs(shape, witness)[1:] == prepared.public_inputs(0)).all()

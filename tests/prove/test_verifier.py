@@ -12,7 +12,7 @@ from cuzk_cli.errors import CuzkError, Exit
 from cuzk_cli.params.format import read_verifying_key
 from cuzk_cli.prove.encoding import PROOF_BYTES, decode_proof, g1_affine, g1_point, g2_affine, g2_point, scalar
 from cuzk_cli.prove.randomness import insecure_blinding
-from cuzk_cli.prove.verifier import prepare, verify_partitions, verify_proof
+from cuzk_cli.prove.verifier import prepare, verify_batch, verify_partitions, verify_proof
 from cuzk_cli.protocol.fr import R_ORDER, to_words
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -55,6 +55,30 @@ def test_partitions_are_told_apart(snap):
     assert verify_partitions(key, [inputs] * 3, proof + broken + proof) == [True, False, True]
     with pytest.raises(ValueError):
         verify_partitions(key, [inputs] * 2, proof)
+
+
+@pytest.mark.parametrize("count", (0, 1, 2, 5))
+def test_a_batch_holds_only_as_a_whole(snap, count):
+    key, inputs, proof = snap
+    assert verify_batch(key, [inputs] * count, [proof] * count)
+    for bad in range(count):
+        wrong, others = inputs.copy(), [bytearray(proof) for _ in range(count)]
+        wrong[2, 0] ^= np.uint64(1)
+        assert not verify_batch(key, [wrong if k == bad else inputs for k in range(count)], [proof] * count)
+        others[bad][150] ^= 1
+        assert not verify_batch(key, [inputs] * count, others)
+        with pytest.raises(CuzkError):
+            verify_batch(key, [inputs[:-1] if k == bad else inputs for k in range(count)], [proof] * count)
+
+
+def test_faults_of_a_batch_do_not_cancel(snap):
+    """A + D and A' - D, C + D and C' - D: sums without weights would hold."""
+    key, inputs, proof = snap
+    good, shift = decode_proof(proof), G1Point() * scalar(77)
+    for name in "ac":
+        pair = [good._replace(**{name: getattr(good, name) + change}).to_bytes() for change in (shift, -shift)]
+        assert not verify_batch(key, [inputs] * 2, pair)
+        assert verify_partitions(key, [inputs] * 2, b"".join(pair)) == [False, False]
 
 
 def test_every_byte_counts(snap):

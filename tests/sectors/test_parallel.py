@@ -5,7 +5,7 @@ import time
 import pytest
 
 from cuzk_cli.errors import CuzkError, Exit, fail
-from cuzk_cli.sectors import parallel
+from cuzk_cli.sectors import parallel, watch
 
 
 def read(work, items, seconds=10.0, readers=4):
@@ -39,7 +39,8 @@ def test_what_hangs_names_only_itself():
 
     def work(i, item):
         if item < 6:
-            let_go.wait(20)
+            with watch.reading("read", f"/far/{item}"):
+                let_go.wait(20)
         return item
 
     started = time.monotonic()
@@ -49,8 +50,20 @@ def test_what_hangs_names_only_itself():
         let_go.set()
     assert time.monotonic() - started < 10
     assert [isinstance(r, CuzkError) for r in found] == [i < 6 for i in range(20)] and found[6:] == list(range(6, 20))
-    assert found[4].exit == Exit.INPUT and found[4].problems[0].path == "4" and "0.2 s" in found[4].problems[0].line()
+    assert found[4].exit == Exit.INPUT and found[4].problems[0].path == "/far/4"
+    assert "read the sector 4" in found[4].problems[0].line()
 
 
-def test_waiting_in_the_queue_is_not_being_late():
-    assert read(lambda i, item: time.sleep(0.05) or item, list(range(12)), seconds=0.5, readers=1) == list(range(12))
+def test_many_slow_reads_add_up():
+    def work(i, item):
+        for _ in range(60 if item == 1 else 2):
+            with watch.reading("read", "file"):
+                time.sleep(0.05)
+        return item
+
+    found = read(work, [0, 1, 2], seconds=0.4)
+    assert found[0] == 0 and found[2] == 2 and isinstance(found[1], CuzkError)
+
+
+def test_waiting_and_computing_are_not_reading():
+    assert read(lambda i, item: time.sleep(0.1) or item, list(range(8)), seconds=0.05, readers=2) == list(range(8))

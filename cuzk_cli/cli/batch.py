@@ -109,9 +109,12 @@ def parse(line: bytes, roots) -> tuple:
         problems.refuse("priority", " or ".join(PRIORITIES), repr(priority)[:100])
     if deadline is not None:
         deadline = problems.attempt(o.moment, str(deadline), "deadline")
+    here = lambda value: os.path.abspath(value) if isinstance(value, str) and "/" in value else value
     for name in ("sector", "vanilla", "c1"):        # a batch stands where its user does
-        if isinstance(job.get(name), str) and "/" in job[name]:
-            job[name] = os.path.abspath(job[name])
+        job[name] = here(job.get(name))
+    if isinstance(job.get("sectors"), list):
+        job["sectors"] = [[here(one[0]), *one[1:]] if isinstance(one, list) and one else here(one)
+                          for one in job["sectors"]]
     found = problems.attempt(from_job, json.dumps(job), b"", roots)
     problems.check()
     return id, found[0], PRIORITIES.get(priority), deadline

@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from . import circuit
+from . import circuit, clients
 from . import options as o
 from . import prove as proving
 from . import verify as verifying
@@ -48,6 +48,16 @@ def _request(c1: str | None, given: PoRepOptions, partition: str | None):
     return porep.Request(source, *astuple(given), o.partition_list(partition))
 
 
+def _problems(c1: str | None, partition: str | None) -> o.Problems:
+    """Of the options of a proof."""
+    problems = o.Problems()
+    problems.attempt(o.partition_list, partition)
+    if c1 is None:
+        problems.refuse(None, "the file of a phase 1 output, or - for standard input", "none",
+                        operation="read the arguments")
+    return problems
+
+
 def _named(group: typer.Typer):
     """The command of a group under its name and aliases."""
     def decorate(function):
@@ -63,13 +73,17 @@ def _named(group: typer.Typer):
 @o.taking(proving.ProveOptions)
 def prove(options: proving.ProveOptions, given: PoRepOptions, c1: C1File = None, partition: o.Partition = None) -> int:
     """Prove a replica. Standard output is one JSON object; a proof is verified before it is written."""
-    problems = o.Problems()
-    problems.attempt(o.partition_list, partition)
-    if c1 is None:
-        problems.refuse(None, "the file of a phase 1 output, or - for standard input", "none",
-                        operation="read the arguments")
     return proving.prove(options, "porep", [{"c1": None if c1 == "-" else c1}],
-                         lambda: [_request(c1, given, partition)], problems)
+                         lambda: [_request(c1, given, partition)], _problems(c1, partition))
+
+
+@_named(groups["submit"])
+@command
+@o.taking(PoRepOptions, "given")
+@o.taking(clients.SubmitOptions)
+def submit(options: clients.SubmitOptions, given: PoRepOptions, c1: C1File = None, partition: o.Partition = None) -> int:
+    """Submit a replica to the daemon, with its file. Standard output is one JSON object with the job's id."""
+    return clients.submit(options, lambda: [_request(c1, given, partition)], _problems(c1, partition))
 
 
 @_named(groups["verify"])

@@ -156,7 +156,20 @@ def _post(kind: str, message, problems: _Problems):
                         vanilla=tuple(message.vanilla_proofs), before=message.partition_index * most)
 
 
-_MESSAGES = {"SNAP_DEALS_UPDATE": _snap, "WINDOW_POST_PARTITION": partial(_post, "window"),
+def _porep(message, problems: _Problems):
+    from ..prove import porep
+
+    size = _size(message, "porep", problems)
+    if not message.vanilla_proof:
+        problems.refuse("vanilla_proof", "the output of commit phase 1", "nothing")
+    known = message.miner_id or message.sector_number
+    return porep.Request(
+        message.vanilla_proof, miner=str(message.miner_id) if known else None,
+        sector_number=message.sector_number if known else None, sector_size=size and size.name,
+        registered_proof=str(message.registered_proof) if message.registered_proof else None)
+
+
+_MESSAGES = {"POREP_SEAL_COMMIT": _porep, "SNAP_DEALS_UPDATE": _snap, "WINDOW_POST_PARTITION": partial(_post, "window"),
              "WINNING_POST": partial(_post, "winning")}
 
 
@@ -223,9 +236,13 @@ def _index(value) -> bool:
 
 
 def _wanted(value) -> bool:
-    """[a sector as an absolute path, a name or a number, its comm_r or null]"""
-    return (isinstance(value, list) and len(value) == 2 and _sector(value[0])
-            and (value[1] is None or _text(value[1])))
+    """a sector as an absolute path, a name or a number, or a list of it and its comm_r"""
+    return _sector(value) or isinstance(value, list) and len(value) == 2 and _sector(value[0]) and _text(value[1])
+
+
+def _number(value) -> bool:
+    """a number"""
+    return type(value) is int and 0 <= value < 1 << 64
 
 
 def _flag(value) -> bool:
@@ -242,8 +259,11 @@ _COMMITMENTS = ("comm_r_old", "comm_r_new", "comm_d_new")
 _SHARED = {"storage": _list_of(_path, 64), "vanilla": _path, "sector_size": _text, "partitions": _list_of(_index, 4096)}
 _POST = {**_SHARED, "sectors": _list_of(_wanted, 1 << 20), "skip_faulty": _flag, "read_seconds": _seconds,
          **dict.fromkeys(("randomness", "miner", "prover_id", "replica", "registered_proof"), _text)}
+_POREP = {"c1": _path, "sector_number": _number, "partitions": _SHARED["partitions"],
+          **dict.fromkeys(("miner", "prover_id", "ticket", "seed", "comm_r", "comm_d", "porep_id", "registered_proof",
+                           "sector_size"), _text)}
 _FIELDS = {"snap": {**_SHARED, "sector": _sector, **dict.fromkeys(_COMMITMENTS, _text)},
-           "winning": _POST, "window": _POST}
+           "winning": _POST, "window": _POST, "porep": _POREP}
 
 
 def _fields(job: dict, known: dict[str, Callable], problems: _Problems) -> dict:
@@ -258,38 +278,50 @@ def _fields(job: dict, known: dict[str, Callable], problems: _Problems) -> dict:
             for key, value in given.items() if key in known and known[key](value)}
 
 
+def _source(kind: str) -> str:
+    """The field of what may be sent as bytes."""
+    return "c1" if kind == "porep" else "vanilla"
+
+
 def _request(kind: str, job: dict, sent: bytes, roots: Roots, problems: _Problems):
     """Of a job's fields; sent: vanilla proofs that are no file, b"" for none."""
-    from ..prove import post, snap
+    from ..prove import porep, post, snap
 
-    given = {"storage": tuple(roots.folders), **_fields(job, _FIELDS[kind], problems)}
-    if sent and "vanilla" in given:
-        problems.refuse("vanilla", "one of a path and bytes", "both")
-    if not sent and not given.keys() & {"vanilla", "sector", "sectors"}:
-        problems.refuse("vanilla", "sectors or vanilla proofs", "neither")
-    if "vanilla" in given:
-        problems.attempt(roots.check, given["vanilla"])
-    given = {"vanilla": sent or None, **given}
+    given, source = _fields(job, _FIELDS[kind], problems), _source(kind)
+    if sent and source in given:
+        problems.refuse(source, "one of a path and bytes", "both")
+    if not sent and not given.keys() & {source, "sector", "sectors"}:
+        problems.refuse(source, "given" if kind == "porep" else "sectors or vanilla proofs", "nothing")
+    if source in given:
+        problems.attempt(roots.check, given[source])
+    given = {source: sent or None, **given}
+    if kind == "porep":
+        return porep.Request(**given)
+    given.setdefault("storage", tuple(roots.folders))
     if kind == "snap":
         request = snap.Request(**given)
     else:
-        request = post.Request(kind, **given | {"sectors": tuple(post.Wanted(*w) for w in given.get("sectors", ()))})
+        wanted = [post.Wanted(one) if isinstance(one, str) else post.Wanted(*one) for one in given.get("sectors", ())]
+        request = post.Request(kind, **given | {"sectors": tuple(wanted)})
     problems.attempt(lambda: roots.check(*request.files()))
     return request
 
 
 def to_job(request, here: bool) -> tuple[dict, bytes]:
-    """(job, vanilla) of which `from_job` makes the same request; vanilla proofs are read, and b"" where there are none.
+    """(job, bytes to send) of which `from_job` makes the same request; vanilla proofs are read and sent.
 
     here: a bare name without storage is of this folder, else of the daemon's storage. Raises CuzkError (INPUT).
     """
     place = lambda name: os.path.abspath(name) if "/" in name or here and not request.storage else name
     job = {name: getattr(request, name) for name in _FIELDS[request.kind]} | {"kind": request.kind}
-    vanilla = b"" if request.vanilla is None else read_source(job.pop("vanilla"))
-    if request.kind == "snap":
-        job["sector"] = request.sector and place(request.sector)
-    else:
-        job["sectors"] = [[one.sector if one.sector.isdigit() else place(one.sector), one.comm_r]
-                          for one in request.sectors] or None
-    job["storage"] = [os.path.abspath(folder) for folder in request.storage] or None
-    return {key: value for key, value in job.items() if value is not None}, vanilla
+    source = job.pop(_source(request.kind))
+    if job.get("sector"):
+        job["sector"] = place(job["sector"])
+    if "sectors" in job:
+        named = [one.sector if one.sector.isdigit() else place(one.sector) for one in request.sectors]
+        job["sectors"] = [name if one.comm_r is None else [name, one.comm_r]
+                          for name, one in zip(named, request.sectors)] or None
+    if "storage" in job:
+        job["storage"] = [os.path.abspath(folder) for folder in request.storage] or None
+    job = {key: value for key, value in job.items() if value is not None}
+    return job, b"" if source is None else read_source(source)

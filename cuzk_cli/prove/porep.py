@@ -45,11 +45,17 @@ class Request(NamedTuple):
     def label(self) -> str:
         """What results and files are named after."""
         source = source_name(self.c1)
+        if source is None and self.miner is not None and self.sector_number is not None:
+            return f"s-t0{self.miner.lstrip('tf0') or 0}-{self.sector_number}"
         return Path(source).name.split(".")[0] or "c1" if source else "c1"
 
     def subject(self) -> dict:
         """The ids that the result of a failure carries."""
         return {"c1": source_name(self.c1), "sector_number": plain_number(self.sector_number)}
+
+    def files(self) -> list[Path]:
+        """None of a sector's."""
+        return []
 
     def prepare(self, hash: Hash = poseidon_batch, check: bool = True) -> Prepared:
         """Read the phase 1 output and check it: facts against the options, vanilla proofs against the facts.

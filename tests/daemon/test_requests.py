@@ -7,8 +7,8 @@ from cuzk_cli.daemon import requests
 from cuzk_cli.daemon.proto import control, proving
 from cuzk_cli.daemon.roots import Roots
 from cuzk_cli.errors import CuzkError, Exit
+from cuzk_cli.prove import porep, snap
 from cuzk_cli.prove import post as post_requests
-from cuzk_cli.prove import snap
 from cuzk_cli.prove.urgency import Urgency
 from cuzk_cli.protocol.table import SIZES, parse_size
 from cuzk_cli.sectors.commitments import to_cid
@@ -144,6 +144,41 @@ def test_a_post_whose_vanilla_proof_is_none():
         assert found.value.exit == Exit.INPUT
 
 
+# ---- PoRep
+def replica(**more) -> requests.Asked:
+    return requests.from_message(proving.SubmitProofRequest(**dict(
+        proof_kind=1, sector_size=2048, registered_proof=5, vanilla_proof=b'{"SectorNum":1}', sector_number=1,
+        miner_id=1000) | more))
+
+
+def test_porep():
+    request = replica().request
+    assert (request.kind, request.c1, request.miner, request.sector_number) == ("porep", b'{"SectorNum":1}', "1000", 1)
+    assert (request.registered_proof, request.sector_size, request.label) == ("5", "2KiB", "s-t01000-1")
+    unknown = replica(sector_number=0, miner_id=0, registered_proof=0).request
+    assert (unknown.miner, unknown.sector_number, unknown.registered_proof, unknown.label) == (None, None, None, "c1")
+    assert replica(registered_proof=8, sector_size=0).request.sector_size == "32GiB"
+    assert "vanilla_proof" in problems(lambda: replica(vanilla_proof=b""))
+    assert "registered_proof" in problems(lambda: replica(registered_proof=8))
+    for bad in (b"x", b"{}", b'{"SectorNum":1}', b"[" * 9999, b"\0" * 4096):
+        with pytest.raises(CuzkError) as found:
+            replica(vanilla_proof=bad).request.prepare()
+        assert found.value.exit == Exit.INPUT
+
+
+def test_porep_there_and_back(tmp_path):
+    (tmp_path / "c1.json").write_bytes(b"{}")
+    request = porep.Request(str(tmp_path / "c1.json"), miner="t01000", sector_number=7, ticket="00" * 32, partitions=(0,))
+    made, sent = requests.to_job(request, here=True)
+    again, _ = requests.from_job(json.dumps(made), sent, ROOTS)
+    assert sent == b"{}" and again == request._replace(c1=sent)
+    by_path = json.dumps({"kind": "porep", "c1": str(tmp_path / "c1.json")})
+    assert requests.from_job(by_path, b"", Roots([str(tmp_path)]))[0].c1 == str(tmp_path / "c1.json")
+    assert problems(requests.from_job, by_path, b"", ROOTS)
+    assert "c1" in problems(requests.from_job, '{"kind": "porep"}', b"", ROOTS)
+    assert "c1" in problems(requests.from_job, by_path, b"x", Roots([str(tmp_path)]))
+
+
 # ---- circuits
 @pytest.mark.parametrize("size", SIZES.values(), ids=lambda size: size.name)
 def test_circuits(size):
@@ -242,18 +277,18 @@ def test_posts_there_and_back(monkeypatch):
 
 def test_sectors_of_a_post_cannot_leave_the_storage(tmp_path):
     inside = copy(tmp_path / "in")
-    wanted = [[str(inside), None], [str(SECTOR).replace("-1", "-2"), None], ["7", "aa" * 32]]
+    wanted = [str(inside), str(SECTOR).replace("-1", "-2"), ["7", "aa" * 32]]
     job = json.dumps({"kind": "window", "sectors": wanted, "randomness": "00" * 32, "miner": "t01000"})
     found = problems(requests.from_job, job, b"", Roots([str(tmp_path / "in")]))
     assert found and all("s-t01000-2" in path for path in found)
 
 
 @pytest.mark.parametrize("field, value", [
-    ("sectors", []), ("sectors", ["s-t01000-1"]), ("sectors", [["a/s-t01000-1", None]]),
+    ("sectors", []), ("sectors", "s-t01000-1"), ("sectors", ["a/s-t01000-1"]), ("sectors", [["s-t01000-1"]]),
     ("sectors", [["s-t01000-1", 1]]),
     ("skip_faulty", 1), ("read_seconds", 0), ("read_seconds", "x"), ("before", 1), ("randomness", 1), ("sector", "x")])
 def test_a_field_of_a_post_that_is_none(field, value):
-    job = {"kind": "window", "sectors": [["s-t01000-1", None]], "randomness": "00" * 32, field: value}
+    job = {"kind": "window", "sectors": ["s-t01000-1"], "randomness": "00" * 32, field: value}
     found = problems(requests.from_job, json.dumps(job), b"", ROOTS)
     assert found[field].exit == Exit.USAGE
 

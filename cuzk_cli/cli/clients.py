@@ -1,7 +1,6 @@
-"""`cuzk submit | wait | cancel | jobs | drain`: what a running daemon is asked. No JAX, no NumPy."""
+"""`cuzk submit | wait | cancel | jobs | drain`: what a running daemon is asked. No JAX; NumPy in `submit` alone."""
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,17 +44,22 @@ def connect(option: str | None):
     return Client(address.parse(option, "--address"))
 
 
-def submit(options: SubmitOptions, jobs: Callable[[], list[tuple[dict, bytes]]], problems: o.Problems) -> int:
-    """Submit what `jobs` gives, called apart from the main thread: pairs of a job and its vanilla proofs."""
+def submit(options: SubmitOptions, requests: Callable[[], list], problems: o.Problems) -> int:
+    """Submit what `requests` gives, called apart from the main thread. problems: of the kind's own options.
+
+    Raises CuzkError (USAGE) for these and for what is wrong with `options`.
+    """
     deadline = problems.attempt(o.moment, options.deadline, "--deadline")
     if options.priority is not None:
         problems.attempt(o.choice, options.priority, ("low", "normal", "high", "critical"), "--priority")
     problems.check()
 
-    def one(client, job: dict, vanilla: bytes) -> dict:
-        shown = {"kind": job["kind"], "sector": job.get("sector") and Path(job["sector"]).name}
+    def one(client, request) -> dict:
+        from ..daemon.requests import to_job
+
+        shown = {"kind": request.kind, **request.subject()}
         try:
-            found = client.submit(job, vanilla, options.request_id or "", options.priority, deadline)
+            found = client.submit(*to_job(request, here=False), options.request_id or "", options.priority, deadline)
         except CuzkError as error:
             return {**shown, "job_id": None, "ok": False, "exit": int(error.exit),
                     "errors": [p.as_dict() for p in error.problems]}
@@ -63,7 +67,7 @@ def submit(options: SubmitOptions, jobs: Callable[[], list[tuple[dict, bytes]]],
 
     def work() -> list[dict]:
         with connect(options.address) as client:
-            return [one(client, *each) for each in jobs()]
+            return [one(client, request) for request in requests()]
 
     return _report(apart(work, name="submit"), options.json_errors)
 
@@ -74,11 +78,6 @@ def _report(results: list[dict], quiet: bool) -> int:
         lines(found)
     put_json(found)
     return found["exit"]
-
-
-def absolute(sector: str) -> str:
-    """A path that the daemon understands; a bare name is looked for in its storage."""
-    return os.path.abspath(sector) if "/" in sector else sector
 
 
 @app.command()

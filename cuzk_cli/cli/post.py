@@ -9,7 +9,7 @@ from typing import Annotated, List, Optional
 import typer
 
 from ..errors import Exit, fail
-from . import circuit
+from . import circuit, clients
 from . import options as o
 from . import prove as proving
 from . import vanilla as making
@@ -129,6 +129,17 @@ def _source(option: str | None) -> str | bytes | None:
     return read("-") if option == "-" else option
 
 
+def _problems(given: PoStOptions, sectors, randomness, vanilla, partition) -> o.Problems:
+    """Of the options of a proof."""
+    problems = o.Problems()
+    problems.attempt(o.partition_list, partition)
+    if not sectors and vanilla is None and given.sectors_file is None and not given.sector:
+        problems.refuse(None, "sectors, --sectors-file or --vanilla", "none of them", operation="read the arguments")
+    if randomness is None:
+        problems.refuse("--randomness", "32 bytes as hex or base64", "not given")
+    return problems
+
+
 def _register(kind: str) -> None:
     """The commands of one kind."""
     name = {"winning": "WinningPoSt", "window": "WindowPoSt"}[kind]
@@ -147,16 +158,21 @@ def _register(kind: str) -> None:
     @o.taking(proving.ProveOptions)
     def prove(options: proving.ProveOptions, given: PoStOptions, sectors: PoStSectors = None,
               randomness: Randomness = None, vanilla: o.Vanilla = None, partition: o.Partition = None) -> int:
-        problems = o.Problems()
-        problems.attempt(o.partition_list, partition)
-        if not sectors and vanilla is None and given.sectors_file is None and not given.sector:
-            problems.refuse(None, "sectors, --sectors-file or --vanilla", "none of them",
-                            operation="read the arguments")
-        if randomness is None:
-            problems.refuse("--randomness", "32 bytes as hex or base64", "not given")
+        problems = _problems(given, sectors, randomness, vanilla, partition)
         names = [os.path.basename(s.rstrip("/")) for s in sectors or ()]
         requests = lambda: [_request(kind, given, sectors, randomness, _source(vanilla), partition)]
         return proving.prove(options, kind, [{"miner": given.miner, "sectors": names}], requests, problems)
+
+    @named(groups["submit"], f"Submit a {name} to the daemon. Standard output is one JSON object with the job's id. "
+                             "Sectors must lie in the daemon's --storage folders; --vanilla is sent.")
+    @command
+    @o.taking(PoStOptions, "given")
+    @o.taking(clients.SubmitOptions)
+    def submit(options: clients.SubmitOptions, given: PoStOptions, sectors: PoStSectors = None,
+               randomness: Randomness = None, vanilla: o.Vanilla = None, partition: o.Partition = None) -> int:
+        problems = _problems(given, sectors, randomness, vanilla, partition)
+        requests = lambda: [_request(kind, given, sectors, randomness, _source(vanilla), partition)]
+        return clients.submit(options, requests, problems)
 
     @named(groups["vanilla"], f"Make the vanilla proofs of a {name} from the sectors' files.")
     @command

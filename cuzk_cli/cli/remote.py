@@ -101,7 +101,7 @@ class Remote:
         say(f"cuzk: proved by the daemon at {self._client.address}")
 
         def one(i: int) -> dict:
-            result = self._one(requests[i], *to_job(requests[i]), deadline)
+            result = self._one(requests[i], *to_job(requests[i], here=True), deadline)
             on_result(i, result)
             return result
 

@@ -15,9 +15,6 @@ from . import verify as verifying
 from .main import command, groups
 from .streams import read
 
-LARGEST_VANILLA = 100 << 20     # bytes that are sent; 16 partitions as JSON have 13 million
-
-
 def _request(sector, storage, vanilla, sector_size, comm_r_old, comm_r_new, comm_d_new, partition, h=None):
     from ..prove import snap
 
@@ -65,28 +62,27 @@ def prove(
 @command
 @o.taking(clients.SubmitOptions)
 def submit(
-    options: clients.SubmitOptions, sectors: o.Sectors = None, vanilla: o.Vanilla = None,
-    sector_size: o.SectorSize = None, comm_r_old: o.CommROld = None, comm_r_new: o.CommRNew = None, comm_d_new: o.CommDNew = None,
-    partition: o.Partition = None,
+    options: clients.SubmitOptions, sectors: o.Sectors = None, storage: o.Storage = None, vanilla: o.Vanilla = None,
+    sector_size: o.SectorSize = None, comm_r_old: o.CommROld = None, comm_r_new: o.CommRNew = None,
+    comm_d_new: o.CommDNew = None, partition: o.Partition = None,
 ) -> int:
     """Submit SnapDeals sector updates to the daemon. Standard output is one JSON object with the ids of the jobs.
 
-    A sector must lie in the daemon's --storage folders, where a bare name is looked for; vanilla proofs are sent.
+    A sector must lie in the daemon's --storage folders, where a bare name is looked for; --vanilla is sent.
     """
     problems = o.Problems()
-    partitions = problems.attempt(o.partition_list, partition)
+    problems.attempt(o.partition_list, partition)
     if not sectors and vanilla is None:
         problems.refuse(None, "a sector, or --vanilla", "neither", operation="read the arguments")
     if len(sectors or ()) > 1 and (vanilla is not None or options.request_id is not None):
         problems.refuse("--vanilla, --request-id", "one sector", str(len(sectors)))
-    fields = dict(kind="snap", sector_size=sector_size, comm_r_old=comm_r_old, comm_r_new=comm_r_new,
-                  comm_d_new=comm_d_new, partitions=partitions)
 
-    def jobs() -> list[tuple[dict, bytes]]:
-        data = b"" if vanilla is None else read(vanilla, LARGEST_VANILLA)
-        return [({**fields, "sector": sector and clients.absolute(sector)}, data) for sector in sectors or [None]]
+    def requests() -> list:
+        source = _source(vanilla)
+        return [_request(sector, storage, source, sector_size, comm_r_old, comm_r_new, comm_d_new, partition)
+                for sector in sectors or [None]]
 
-    return clients.submit(options, jobs, problems)
+    return clients.submit(options, requests, problems)
 
 
 @groups["verify"].command("snap-deals", hidden=True)

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import json
 import os
+from functools import partial
 from typing import Callable, NamedTuple
 
 from ..errors import CuzkError, Exit, Problem, fail
@@ -138,7 +139,25 @@ def _commitment(data: bytes, kind: str, field: str) -> str:
     return commitments.parse(text, kind, field).hex()
 
 
-_MESSAGES = {"SNAP_DEALS_UPDATE": _snap}
+def _post(kind: str, message, problems: _Problems):
+    from ..prove import post
+
+    size = _size(message, kind, problems)
+    if len(message.randomness) != 32:
+        problems.refuse("randomness", "32 bytes", f"{len(message.randomness)} bytes")
+    count, most = len(message.vanilla_proofs), size.window_sectors if size and kind == "window" else 1
+    if not count or size and count > most:
+        problems.refuse("vanilla_proofs", f"1 to {most} sectors" if most > 1 else "one sector", count)
+    if kind == "winning" and message.partition_index:
+        problems.refuse("partition_index", "0 for a WinningPoSt", message.partition_index)
+    text = lambda number: str(number) if number else None
+    return post.Request(kind, randomness=message.randomness.hex(), miner=text(message.miner_id),
+                        registered_proof=text(message.registered_proof), sector_size=size and size.name,
+                        vanilla=tuple(message.vanilla_proofs), before=message.partition_index * most)
+
+
+_MESSAGES = {"SNAP_DEALS_UPDATE": _snap, "WINDOW_POST_PARTITION": partial(_post, "window"),
+             "WINNING_POST": partial(_post, "winning")}
 
 
 # ---- jobs as JSON
@@ -166,10 +185,10 @@ def from_job(text: str, vanilla: bytes, roots: Roots) -> tuple[object, bytes]:
     except (ValueError, RecursionError) as error:
         raise fail(Exit.USAGE, "read the job", None, "JSON", str(error)[:200]) from None
     kind = job.get("kind") if isinstance(job, dict) else None
-    if not isinstance(kind, str) or kind not in _JOBS:
-        raise fail(Exit.USAGE, "read the job", "kind", " or ".join(_JOBS), repr(kind)[:100])
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise fail(Exit.USAGE, "read the job", "kind", " or ".join(_FIELDS), repr(kind)[:100])
     problems = _Problems()
-    request = _JOBS[kind]({key: value for key, value in job.items() if key != "kind"}, vanilla, roots, problems)
+    request = _request(kind, {key: value for key, value in job.items() if key != "kind"}, vanilla, roots, problems)
     problems.check()
     canonical = json.dumps(job, sort_keys=True).encode()
     return request, hashlib.sha256(b"job" + hashlib.sha256(canonical).digest() + vanilla).digest()
@@ -190,62 +209,87 @@ def _sector(value) -> bool:
     return _text(value) and ("/" not in value or value.startswith("/"))
 
 
-def _folders(value) -> bool:
-    """a list of absolute paths"""
-    return isinstance(value, list) and 0 < len(value) <= 64 and all(map(_path, value))
+def _list_of(good: Callable, most: int) -> Callable:
+    def all_good(value) -> bool:
+        return isinstance(value, list) and 0 < len(value) <= most and all(map(good, value))
+
+    all_good.__doc__ = f"a list of at most {most}, each {good.__doc__}"
+    return all_good
 
 
-def _indices(value) -> bool:
-    """a list of indices"""
-    return isinstance(value, list) and len(value) <= 64 and all(type(v) is int and 0 <= v < 1 << 31 for v in value)
+def _index(value) -> bool:
+    """an index"""
+    return type(value) is int and 0 <= value < 1 << 31
+
+
+def _wanted(value) -> bool:
+    """[a sector as an absolute path, a name or a number, its comm_r or null]"""
+    return (isinstance(value, list) and len(value) == 2 and _sector(value[0])
+            and (value[1] is None or _text(value[1])))
+
+
+def _flag(value) -> bool:
+    """true or false"""
+    return isinstance(value, bool)
+
+
+def _seconds(value) -> bool:
+    """seconds"""
+    return type(value) in (int, float) and 0 < value <= 86400
+
+
+_COMMITMENTS = ("comm_r_old", "comm_r_new", "comm_d_new")
+_SHARED = {"storage": _list_of(_path, 64), "vanilla": _path, "sector_size": _text, "partitions": _list_of(_index, 4096)}
+_POST = {**_SHARED, "sectors": _list_of(_wanted, 1 << 20), "skip_faulty": _flag, "read_seconds": _seconds,
+         **dict.fromkeys(("randomness", "miner", "prover_id", "replica", "registered_proof"), _text)}
+_FIELDS = {"snap": {**_SHARED, "sector": _sector, **dict.fromkeys(_COMMITMENTS, _text)},
+           "winning": _POST, "window": _POST}
 
 
 def _fields(job: dict, known: dict[str, Callable], problems: _Problems) -> dict:
-    """The fields that are known and of their type; null counts as not given."""
+    """The fields that are known and of their type, lists as tuples; null counts as not given."""
     given = {key: value for key, value in job.items() if value is not None}
     for key, value in given.items():
         if key not in known:
             problems.refuse(key, "a field among " + " ".join(["kind", *known]), "unknown")
         elif not known[key](value):
             problems.refuse(key, known[key].__doc__, repr(value)[:100])
-    return {key: value for key, value in given.items() if key in known and known[key](value)}
+    return {key: tuple(value) if isinstance(value, list) else value
+            for key, value in given.items() if key in known and known[key](value)}
 
 
-_COMMITMENTS = ("comm_r_old", "comm_r_new", "comm_d_new")
-_SNAP = {"sector": _sector, "storage": _folders, "vanilla": _path, "partitions": _indices,
-         **dict.fromkeys(("sector_size", *_COMMITMENTS), _text)}
+def _request(kind: str, job: dict, sent: bytes, roots: Roots, problems: _Problems):
+    """Of a job's fields; sent: vanilla proofs that are no file, b"" for none."""
+    from ..prove import post, snap
 
-
-def _snap_job(job: dict, vanilla: bytes, roots: Roots, problems: _Problems):
-    from ..prove import snap
-
-    given = {"storage": roots.folders, **_fields(job, _SNAP, problems)}
-    if vanilla and "vanilla" in given:
+    given = {"storage": tuple(roots.folders), **_fields(job, _FIELDS[kind], problems)}
+    if sent and "vanilla" in given:
         problems.refuse("vanilla", "one of a path and bytes", "both")
-    if not vanilla and "vanilla" not in given and "sector" not in given:
-        problems.refuse("sector", "a sector, or vanilla proofs", "neither")
+    if not sent and not given.keys() & {"vanilla", "sector", "sectors"}:
+        problems.refuse("vanilla", "sectors or vanilla proofs", "neither")
     if "vanilla" in given:
         problems.attempt(roots.check, given["vanilla"])
-    for name in given.keys() & {"partitions", "storage"}:
-        given[name] = tuple(given[name])
-    request = snap.Request(**{"vanilla": vanilla or None, **given})
+    given = {"vanilla": sent or None, **given}
+    if kind == "snap":
+        request = snap.Request(**given)
+    else:
+        request = post.Request(kind, **given | {"sectors": tuple(post.Wanted(*w) for w in given.get("sectors", ()))})
     problems.attempt(lambda: roots.check(*request.files()))
     return request
 
 
-def _job_of_snap(request) -> dict:
-    bare = request.sector and "/" not in request.sector and request.storage     # looked for in storage folders
-    return {"sector": request.sector if bare or not request.sector else os.path.abspath(request.sector),
-            "storage": [os.path.abspath(folder) for folder in request.storage] if bare else None,
-            **{name: getattr(request, name) for name in ("sector_size", *_COMMITMENTS, "partitions")}}
+def to_job(request, here: bool) -> tuple[dict, bytes]:
+    """(job, vanilla) of which `from_job` makes the same request; vanilla proofs are read, and b"" where there are none.
 
-
-_JOBS = {"snap": _snap_job}
-_JOBS_OF = {"snap": _job_of_snap}
-
-
-def to_job(request) -> tuple[dict, bytes]:
-    """(job, vanilla) of which `from_job` makes the same request. Raises CuzkError (INPUT) for an unreadable file."""
-    vanilla = b"" if request.vanilla is None else read_source(request.vanilla)
-    job = {"kind": request.kind, **_JOBS_OF[request.kind](request)}
+    here: a bare name without storage is of this folder, else of the daemon's storage. Raises CuzkError (INPUT).
+    """
+    place = lambda name: os.path.abspath(name) if "/" in name or here and not request.storage else name
+    job = {name: getattr(request, name) for name in _FIELDS[request.kind]} | {"kind": request.kind}
+    vanilla = b"" if request.vanilla is None else read_source(job.pop("vanilla"))
+    if request.kind == "snap":
+        job["sector"] = request.sector and place(request.sector)
+    else:
+        job["sectors"] = [[one.sector if one.sector.isdigit() else place(one.sector), one.comm_r]
+                          for one in request.sectors] or None
+    job["storage"] = [os.path.abspath(folder) for folder in request.storage] or None
     return {key: value for key, value in job.items() if value is not None}, vanilla

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -54,10 +55,11 @@ class Request(NamedTuple):
     replica: str = "auto"
     registered_proof: str | None = None
     sector_size: str | None = None
-    vanilla: str | bytes | None = None  # a path, "-" for standard input, or the bytes
+    vanilla: str | bytes | tuple | None = None      # a path, "-" for standard input, the bytes, bincodes by sector
     partitions: tuple | None = None     # indices, None for all
     skip_faulty: bool = False
     read_seconds: float = READ_SECONDS
+    before: int = 0                     # sectors of partitions before these, which V1's challenges hang on
 
     @property
     def label(self) -> str:
@@ -70,6 +72,11 @@ class Request(NamedTuple):
     def subject(self) -> dict:
         """The ids that the result of a failure carries."""
         return {"miner": self.miner, "sectors": [wanted.sector for wanted in self.sectors]}
+
+    def files(self) -> list[Path]:
+        """Those of the sectors, there or not. Raises CuzkError (INPUT, USAGE)."""
+        found = [locate.find(wanted.sector, self.storage) for wanted in self.sectors if not wanted.sector.isdigit()]
+        return [path for sector in found for path in (sector.sealed, sector.cache, sector.update, sector.update_cache)]
 
     def prepare(self, hash: Hash = poseidon_batch, check: bool = True) -> Prepared:
         """Read, check and, where no vanilla proofs are given, make them. Raises CuzkError (INPUT, USAGE)."""
@@ -169,8 +176,9 @@ class Prepared:
     def identity(self) -> bytes:
         """Randomness, sectors and partitions; the challenges hang on the version."""
         rows = [(s.number, s.comm_r.hex()) for s in self.sectors]
+        place = (self.request.before,) if self.request.before else ()
         return repr((self.kind, self.registered.number, self.size.bytes, self.randomness.hex(), rows,
-                     self.partitions)).encode()
+                     self.partitions, *place)).encode()
 
 
 def _chosen(request: Request, count: int) -> list[int]:
@@ -291,8 +299,12 @@ def _prepare(request: Request, hash: Hash, check: bool) -> Prepared:
     if options.size is None:
         raise fail(Exit.USAGE, "find the sector size", "--sector-size", "a size or a registered proof, with --vanilla",
                    "none")
-    source = source_name(request.vanilla)
-    proofs = sorted(post.read(read_source(request.vanilla), options.size, request.kind, source), key=lambda p: p.sector)
+    if isinstance(request.vanilla, tuple):
+        source, proofs = None, post.decode_all(request.vanilla, options.size, request.kind)
+    else:
+        source = source_name(request.vanilla)
+        proofs = post.read(read_source(request.vanilla), options.size, request.kind, source)
+    proofs = sorted(proofs, key=lambda proof: proof.sector)
     problems: list[Problem] = []
     numbers = [proof.sector for proof in proofs]
     for a, b in zip(numbers, numbers[1:]):
@@ -315,7 +327,7 @@ def _prepare(request: Request, hash: Hash, check: bool) -> Prepared:
         raise CuzkError(*problems)
     proved = _registered(options, request.kind, options.size)
     facts = [Facts(proof.sector, proof.comm_r, None, _challenges(proved, options, proof.sector, i))
-             for i, proof in enumerate(proofs)]
+             for i, proof in enumerate(proofs, request.before)]
     if check:
         for proof, fact in zip(proofs, facts):
             try:

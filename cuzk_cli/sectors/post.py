@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 import numpy as np
 
@@ -161,7 +161,7 @@ def read(data: bytes, size: Size, kind: str, path=None) -> list[SectorProof]:
     byte values, or an object whose `sectors` is a list of objects with a `vanilla` each.
     """
     count = CHALLENGES[kind]
-    if data[:1].strip() in (b"[", b"{") or data[:64].lstrip()[:1] in (b"[", b"{"):
+    if b"\0" not in data[:8] and data[:64].lstrip()[:1] in (b"[", b"{"):      # a sector's number has null bytes
         parts = _of_json(data, path)
     else:
         each = record_type(size, count).itemsize
@@ -169,10 +169,15 @@ def read(data: bytes, size: Size, kind: str, path=None) -> list[SectorProof]:
             raise fail(Exit.INPUT, "parse the vanilla proofs", path, f"records of {each} bytes, {count} challenges of "
                        f"a sector of {size.name} each", f"{len(data)} bytes")
         parts = [data[i:i + each] for i in range(0, len(data), each)]
+    return decode_all(parts, size, kind, path)
+
+
+def decode_all(parts: Sequence[bytes], size: Size, kind: str, path=None) -> list[SectorProof]:
+    """bincode of many sectors' proofs. Raises CuzkError (INPUT) with every problem."""
     problems, found = [], []
     for i, part in enumerate(parts):
         try:
-            found.append(decode(part, size, count, path, i))
+            found.append(decode(part, size, CHALLENGES[kind], path, i))
         except CuzkError as error:
             problems += error.problems
     if problems:

@@ -67,6 +67,19 @@ def test_vanilla_proofs_are_sent(daemon):
     assert answer_of(daemon.run("submit", "snap", "--vanilla", "none.json"))["exit"] == 10
 
 
+def test_posts(daemon):
+    randomness = "11" * 31 + "00"
+    for kind, sectors in (("winning", ["s-t01000-1"]), ("window", ["s-t01000-1", str(SECTOR).replace("-1", "-2")])):
+        submitted = answer_of(daemon.run("submit", kind, *sectors, "--randomness", randomness))["results"][0]
+        assert submitted["kind"] == kind
+        assert answer_of(daemon.run("wait", submitted["job_id"]))["results"][0]["kind"] == kind
+        done = daemon.run("prove", kind, *sectors, "--storage", str(STORAGE), "--randomness", randomness,
+                          "--daemon", "require", "--progress", "none")
+        assert answer_of(done)["results"][0]["daemon"] == str(daemon.address)
+    assert daemon.run("submit", "winning", "s-t01000-1").code == 2
+    assert answer_of(daemon.run("submit", "window", "/etc/s-t01000-1", "--randomness", randomness))["exit"] == 10
+
+
 def test_the_same_id_twice(holding, tmp_path):
     first = answer_of(holding.run("submit", "snap", "s-t01000-1", "--request-id", "a"))["results"][0]
     again = answer_of(holding.run("submit", "snap", "s-t01000-1", "--request-id", "a"))["results"][0]

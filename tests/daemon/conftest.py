@@ -8,7 +8,7 @@ import pytest
 
 from cuzk_cli.sectors.commitments import parse
 
-from ..cli.fixed import FACTS, STORAGE, VANILLA
+from ..cli.fixed import FACTS, FIXTURES, STORAGE, VANILLA
 from . import fake
 from .curio import Curio, messages
 
@@ -20,6 +20,17 @@ def snap(**more) -> dict:
     """Fields of a SubmitProofRequest as curio fills them for a sector update."""
     return dict(proof_kind=2, sector_size=2048, priority=2, vanilla_proofs=PROOFS, sector_number=1, miner_id=1000,
                 **COMMITMENTS) | more
+
+
+POSTS = {kind: json.loads((FIXTURES / "posts" / f"{kind}-vanilla.json").read_text()) for kind in ("window", "winning")}
+
+
+def post(kind: str, **more) -> dict:
+    """Fields of a SubmitProofRequest as curio fills them for a PoSt of the published sectors."""
+    proofs = [base64.b64decode(entry["vanilla"]) for entry in POSTS[kind]["sectors"]]
+    number, proved, priority = {"window": (3, 10, 3), "winning": (4, 0, 4)}[kind]
+    return dict(proof_kind=number, sector_size=2048, registered_proof=proved, priority=priority, vanilla_proofs=proofs,
+                miner_id=1000, randomness=bytes.fromhex(POSTS[kind]["randomness"])) | more
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,14 @@ from cuzk_cli.daemon import requests
 from cuzk_cli.daemon.proto import control, proving
 from cuzk_cli.daemon.roots import Roots
 from cuzk_cli.errors import CuzkError, Exit
+from cuzk_cli.prove import post as post_requests
 from cuzk_cli.prove import snap
 from cuzk_cli.prove.urgency import Urgency
 from cuzk_cli.protocol.table import SIZES, parse_size
 from cuzk_cli.sectors.commitments import to_cid
 
-from ..cli.fixed import FACTS, SECTOR, STORAGE, VANILLA, copy
-from .conftest import COMMITMENTS, PROOFS
+from ..cli.fixed import FACTS, FIXTURES, SECTOR, STORAGE, VANILLA, copy
+from .conftest import COMMITMENTS, POSTS, PROOFS, post
 from .conftest import snap as fields
 
 ROOTS = Roots([str(STORAGE)])
@@ -82,6 +83,67 @@ def test_content():
     assert len({same, *(asked(**change).content for change in changes)}) == len(changes) + 1
 
 
+# ---- PoSts
+def posted(kind: str, **more) -> requests.Asked:
+    return requests.from_message(proving.SubmitProofRequest(**post(kind, **more)))
+
+
+@pytest.mark.parametrize("kind", ["window", "winning"])
+def test_a_post_can_be_prepared(kind):
+    """The published vanilla proofs, as curio sends them."""
+    prepared = posted(kind).request.prepare()
+    assert (prepared.kind, prepared.miner, prepared.size.name, prepared.partitions) == (kind, 1000, "2KiB", [0])
+    assert [facts.number for facts in prepared.sectors] == [entry["sector"] for entry in POSTS[kind]["sectors"]]
+    want = json.loads((FIXTURES / "circuits" / f"{kind}-2KiB.json").read_text())["partitions"][0]
+    assert [w.tobytes().hex() for w in prepared.public_inputs(0)] == want["public_inputs"]
+
+
+def test_a_post_without_a_registered_proof_is_of_the_newest_version():
+    assert posted("window", registered_proof=0).request.prepare().registered.version == "V1_1"
+    assert posted("winning", sector_size=2048, registered_proof=0).request.prepare().registered.version == "V1"
+
+
+def test_partitions_of_the_first_version_have_challenges_of_their_own():
+    """Whose challenges hang on the place among all sectors: the second partition's proofs are for others."""
+    v1 = posted("window", registered_proof=5, partition_index=1).request
+    assert v1.before == parse_size("2KiB").window_sectors
+    with pytest.raises(CuzkError, match="is for another leaf|challenge"):
+        v1.prepare()
+    ours = post_requests.Request("window", (post_requests.Wanted(str(SECTOR)),), POSTS["window"]["randomness"],
+                                 replica="sealed", registered_proof="5")
+    first = ours.prepare()
+    sent = tuple(first.vanilla())
+    assert posted("window", registered_proof=5, vanilla_proofs=sent).request.prepare().public_inputs(0).tolist() \
+        == first.public_inputs(0).tolist()
+    moved = posted("window", registered_proof=5, vanilla_proofs=sent, partition_index=1).request
+    with pytest.raises(CuzkError):
+        moved.prepare()
+    # in later versions it changes nothing
+    later = posted("window", partition_index=1).request.prepare()
+    assert later.public_inputs(0).tolist() == posted("window").request.prepare().public_inputs(0).tolist()
+
+
+@pytest.mark.parametrize("kind, change, field", [
+    ("window", dict(randomness=b""), "randomness"), ("winning", dict(randomness=b"x" * 33), "randomness"),
+    ("window", dict(registered_proof=3), "registered_proof"),
+    ("winning", dict(registered_proof=10), "registered_proof"),
+    ("window", dict(vanilla_proofs=[]), "vanilla_proofs"),
+    ("window", dict(vanilla_proofs=[b"x"] * 3), "vanilla_proofs"),
+    ("winning", dict(vanilla_proofs=[b"x"] * 2), "vanilla_proofs"),
+    ("winning", dict(partition_index=1), "partition_index"),
+    ("window", dict(sector_size=0, registered_proof=0), "sector_size")])
+def test_a_bad_post(kind, change, field):
+    found = problems(lambda: posted(kind, **change))
+    assert field in found and found[field].exit == Exit.USAGE
+
+
+def test_a_post_whose_vanilla_proof_is_none():
+    for bad in (b"x", b"[1]", post("winning")["vanilla_proofs"][0][:-1]):
+        with pytest.raises(CuzkError) as found:
+            posted("winning", vanilla_proofs=[bad]).request.prepare()
+        assert found.value.exit == Exit.INPUT
+
+
 # ---- circuits
 @pytest.mark.parametrize("size", SIZES.values(), ids=lambda size: size.name)
 def test_circuits(size):
@@ -119,7 +181,7 @@ def test_what_is_no_job(text):
 @pytest.mark.parametrize("field, value", [
     ("sector", 1), ("sector", ""), ("sector", "a/s-t01000-1"), ("sector", "../s-t01000-1"), ("sector", "x" * 5000),
     ("sector", "a\0b"), ("sector_size", 2048), ("partitions", "0"), ("partitions", [-1]), ("partitions", [True]),
-    ("partitions", [0] * 65), ("vanilla", "-"), ("vanilla", "v.json"), ("vanilla", ["/x"]), ("storage", []),
+    ("partitions", [0] * 4097), ("vanilla", "-"), ("vanilla", "v.json"), ("vanilla", ["/x"]), ("storage", []),
     ("storage", "/x"), ("storage", ["x"]), ("h", 1), ("nope", 1), ("sector_id", [1, 2])])
 def test_a_field_that_is_none(field, value):
     found = problems(lambda: job(**{"sector": str(SECTOR), field: value}))
@@ -127,7 +189,7 @@ def test_a_field_that_is_none(field, value):
 
 
 def test_nothing_to_prove():
-    assert "sector" in problems(lambda: job(sector_size="2KiB"))
+    assert "vanilla" in problems(lambda: job(sector_size="2KiB"))
     assert "vanilla" in problems(lambda: job(b"x", vanilla=str(VANILLA)))
 
 
@@ -159,10 +221,41 @@ def test_there_and_back(monkeypatch):
                     snap.Request("s-t01000-1", (".",)), snap.Request(str(SECTOR), vanilla=str(VANILLA)),
                     snap.Request(vanilla=VANILLA.read_bytes(), sector_size="2k", partitions=(0,),
                                  **{name: FACTS[name] for name in COMMITMENTS})):
-        made, vanilla = requests.to_job(request)
+        made, vanilla = requests.to_job(request, here=True)
         again, _ = requests.from_job(json.dumps(made), vanilla, ROOTS)
         first, second = request.prepare(), again.prepare()
         assert (first.identity(), first.name, first.number) == (second.identity(), second.name, second.number)
+
+
+def test_posts_there_and_back(monkeypatch):
+    monkeypatch.chdir(STORAGE)
+    one = post_requests.Wanted(str(SECTOR))
+    common = dict(randomness=POSTS["window"]["randomness"], replica="sealed")
+    for request in (post_requests.Request("window", (one, post_requests.Wanted("s-t01000-2")), **common),
+                    post_requests.Request("winning", (one,), storage=(".",), miner="t01000", **common),
+                    post_requests.Request("winning", vanilla=post("winning")["vanilla_proofs"][0], sector_size="2KiB",
+                                          **common)):
+        made, vanilla = requests.to_job(request, here=True)
+        again, _ = requests.from_job(json.dumps(made), vanilla, ROOTS)
+        assert request.prepare().identity() == again.prepare().identity()
+
+
+def test_sectors_of_a_post_cannot_leave_the_storage(tmp_path):
+    inside = copy(tmp_path / "in")
+    wanted = [[str(inside), None], [str(SECTOR).replace("-1", "-2"), None], ["7", "aa" * 32]]
+    job = json.dumps({"kind": "window", "sectors": wanted, "randomness": "00" * 32, "miner": "t01000"})
+    found = problems(requests.from_job, job, b"", Roots([str(tmp_path / "in")]))
+    assert found and all("s-t01000-2" in path for path in found)
+
+
+@pytest.mark.parametrize("field, value", [
+    ("sectors", []), ("sectors", ["s-t01000-1"]), ("sectors", [["a/s-t01000-1", None]]),
+    ("sectors", [["s-t01000-1", 1]]),
+    ("skip_faulty", 1), ("read_seconds", 0), ("read_seconds", "x"), ("before", 1), ("randomness", 1), ("sector", "x")])
+def test_a_field_of_a_post_that_is_none(field, value):
+    job = {"kind": "window", "sectors": [["s-t01000-1", None]], "randomness": "00" * 32, field: value}
+    found = problems(requests.from_job, json.dumps(job), b"", ROOTS)
+    assert found[field].exit == Exit.USAGE
 
 
 def test_submit():

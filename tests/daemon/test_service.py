@@ -11,7 +11,7 @@ import pytest
 from cuzk_cli.daemon import jobs, service
 from cuzk_cli.prove.urgency import Urgency
 
-from .conftest import snap
+from .conftest import post, snap
 from .fake import SIZE, proof_of, running
 from .curio import Curio
 
@@ -31,6 +31,13 @@ def test_prove(curio, daemon):
     assert (found.total_ms, found.synthesis_ms, found.srs_load_ms) == (12, 3, 0)
     assert request.kind == "snap" and request.sector_id == (1000, 1) and request.sector_size == "2KiB"
     assert daemon.prover.given == [(Urgency.NORMAL, None)]
+
+
+@pytest.mark.parametrize("kind, urgency", [("window", Urgency.HIGH), ("winning", Urgency.CRITICAL)])
+def test_prove_a_post(curio, daemon, kind, urgency):
+    id = "wdpost-1000-0-[66 84 251 26 95 237 193 85]"       # as curio names it
+    assert curio.Prove(submit=post(kind, request_id=id)).result.status == 1
+    assert daemon.prover.requests[0].kind == kind and daemon.prover.given == [(urgency, None)]
 
 
 def test_submit_and_await(curio, held):
@@ -204,9 +211,8 @@ def test_all_problems_at_once(curio):
 
 
 def test_kinds_that_are_not_there(curio):
-    for kind in (1, 3, 4):
-        code, text = refused(curio.SubmitProof, **snap(proof_kind=kind))
-        assert code == "INVALID_ARGUMENT" and "expected SNAP_DEALS_UPDATE" in text
+    code, text = refused(curio.SubmitProof, **snap(proof_kind=1))
+    assert code == "INVALID_ARGUMENT" and "expected SNAP_DEALS_UPDATE" in text and "actual POREP_SEAL_COMMIT" in text
 
 
 def test_too_much_at_a_time_is_refused(curio, held, monkeypatch):

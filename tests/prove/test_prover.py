@@ -90,6 +90,7 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setattr(provers.circuits, "structure", lambda kind, size: SimpleNamespace(log_m=3))
     monkeypatch.setattr(provers.Counts, "of", lambda structure: SimpleNamespace(params_bytes=1))
     monkeypatch.setattr(provers.memory, "require", lambda *given: None)
+    monkeypatch.setattr(provers.memory, "ahead", lambda *given: 3)
     located = SimpleNamespace(warnings=[], params="p.params", require_params=lambda size: None, digest=None,
                               network_accepts=None, folder=SimpleNamespace(origin="--params"))
     monkeypatch.setattr(Options, "located", lambda self, kind, size: located)
@@ -127,8 +128,7 @@ def test_each_request_has_its_result(world):
     assert [r["exit"] for r in found] == [0, 10, 1, 0]
     assert found[0]["proof"] == b"".join(proof_of("a", k) for k in range(3)).hex() and found[0]["verified"]
     assert found[0]["job_id"].startswith("snap-1000-1-") and not found[0]["resumed_partitions"]
-    until(lambda: not journal.kept())
-    assert not os.listdir(joblock.locks())
+    until(lambda: not journal.kept() and not os.listdir(joblock.locks()))
 
 
 def test_the_same_job_is_joined(world):

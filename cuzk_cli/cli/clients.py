@@ -9,6 +9,7 @@ from typing import Annotated, Callable, List, Optional
 import typer
 
 from ..errors import CuzkError, Exit, Problem, fail
+from ..prove import joblock, journal
 from . import options as o
 from . import output
 from .apart import apart
@@ -165,17 +166,79 @@ def list_jobs(
     json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False, address: Address = None,
     json_errors: o.JsonErrors = False,
 ) -> int:
-    """Show the jobs that the daemon has, or has had lately."""
-    def work() -> list[dict]:
-        with connect(address) as client:
-            return client.jobs()
+    """Show the jobs that the daemon has, or has had lately, and what is kept of jobs that were stopped."""
+    def work() -> list[dict] | None:
+        try:
+            with connect(address) as client:
+                return client.jobs()
+        except CuzkError:
+            if address is not None:
+                raise
+            return None             # no daemon runs
 
-    found = apart(work, name="jobs")
+    found, kept = apart(work, name="jobs"), [_kept(job) for job in journal.kept()]
     if json:
-        put_json({"schema_version": SCHEMA_VERSION, "ok": True, "exit": 0, "jobs": found})
+        put_json({"schema_version": SCHEMA_VERSION, "ok": True, "exit": 0, "daemon": found is not None,
+                  "jobs": found or [], "kept": kept})
     else:
-        put("".join(_line(job) + "\n" for job in found).encode())
+        ages = [f"{job['job_id']}  kept  partitions {','.join(map(str, job['partitions'])) or 'none'}  "
+                f"{time.time() - job['kept_at_unix']:.0f}s ago" for job in kept]
+        put("".join(line + "\n" for line in [*map(_line, found or []), *ages]).encode())
     return 0
+
+
+def _kept(job) -> dict:
+    return {"job_id": job.job_id, "partitions": job.partitions, "kept_at_unix": round(job.kept_at, 3),
+            "owner_pid": joblock.owner(job.job_id), "folder": str(job.folder)}
+
+
+@groups["jobs"].command("show")
+@command
+def show_job(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Id of a job that was stopped.")],
+    json_errors: o.JsonErrors = False,
+) -> int:
+    """Show what is kept of a job that was stopped, as one JSON object."""
+    found = [_kept(one) for one in journal.kept() if one.job_id == job]
+    if not found:
+        raise fail(Exit.INPUT, "find the job", job, "a job that was stopped, as `cuzk jobs list` shows them", "none")
+    put_json({"schema_version": SCHEMA_VERSION, "ok": True, "exit": 0, "kept": found})
+    return 0
+
+
+@groups["jobs"].command("clean")
+@command
+def clean_jobs(
+    jobs: Annotated[Optional[List[str]], typer.Argument(metavar="[JOB]...", show_default=False)] = None,
+    all: Annotated[bool, typer.Option("--all", help="Of every job that nobody proves now.")] = False,
+    json_errors: o.JsonErrors = False,
+) -> int:
+    """Forget what is kept of jobs that were stopped. A job that is being proved is left alone, exit 15."""
+    if bool(jobs) == all:
+        raise fail(Exit.USAGE, "read the arguments", None, "jobs, or --all", "both" if jobs else "neither")
+    kept = journal.kept()
+    unknown = set(jobs or ()) - {job.job_id for job in kept}
+    results = [{"job_id": name, "ok": False, "exit": int(Exit.INPUT), "errors": [
+        p.as_dict() for p in fail(Exit.INPUT, "find the job", name, "a job that was stopped", "none").problems]}
+        for name in sorted(unknown)]
+    for job in kept:
+        if all or job.job_id in jobs:
+            results.append(_clean(job))
+    return _report([r for r in results if not (all and r["exit"] == Exit.BUSY)], json_errors)
+
+
+def _clean(job) -> dict:
+    owner, errors = joblock.owner(job.job_id), []
+    try:
+        if owner is not None:
+            raise fail(Exit.BUSY, f"forget {job.job_id}", None, "a job that nobody proves", f"process {owner} does")
+        journal.remove(job)
+    except CuzkError as error:
+        errors = error.problems
+    except OSError as error:
+        errors = output.unwritable(job.folder, error).problems
+    return {"job_id": job.job_id, "ok": not errors, "exit": int(errors[0].exit) if errors else 0,
+            "errors": [p.as_dict() for p in errors]}
 
 
 def _line(job: dict) -> str:

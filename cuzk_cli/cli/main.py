@@ -28,7 +28,7 @@ _GROUPS = {
     "circuit": "Look at constraint systems.",
     "params": "Parameter files.",
     "submit": "Give work to a running daemon.",
-    "jobs": "Jobs of a running daemon.",
+    "jobs": "Jobs of a running daemon, and what is kept of those that were stopped.",
 }
 groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text, epilog=_EXIT_CODES)
           for name, text in _GROUPS.items()}

@@ -12,9 +12,9 @@ from typing import Callable
 
 from ..errors import CuzkError, Exit, fail
 from ..params.atomic import replacing
+from ..protocol.table import PROOF_BYTES
 
 FORMATS = {"json": "json", "raw": "bin", "hex": "hex", "base64": "b64"}     # format -> ending
-PROOF_BYTES = 192               # of one partition: A 48, B 96, C 48, compressed
 LARGEST = 16 << 20              # bytes of a file that may hold a proof
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 

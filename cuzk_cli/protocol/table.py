@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..errors import Exit, fail
 
 NODE_BYTES = 32
+PROOF_BYTES = 192           # of one partition: A 48, B 96, C 48, compressed (bellperson groth16/proof.rs)
 PARAMETER_VERSION = 28
 KINDS = ("snap", "winning", "window", "porep")
 

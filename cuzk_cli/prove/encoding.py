@@ -10,10 +10,10 @@ from typing import NamedTuple
 from py_arkworks_bls12381 import G1Point, G2Point
 
 from ..params.points import encode_g1, encode_g2, scalar
+from ..protocol.table import PROOF_BYTES
 
 __all__ = ["PROOF_BYTES", "Proof", "decode_proof", "g1_affine", "g1_point", "g2_affine", "g2_point", "scalar"]
 
-PROOF_BYTES = 192
 _PARTS = {"A": (0, 48, G1Point), "B": (48, 144, G2Point), "C": (144, 192, G1Point)}
 
 

@@ -17,8 +17,8 @@ from typing import Callable, NamedTuple
 
 from ..errors import CuzkError
 from ..params.atomic import replacing
+from ..protocol.table import PROOF_BYTES
 from ..status.writer import read_whole
-from .encoding import PROOF_BYTES
 from .state import state_folder
 
 _NAME = re.compile(r"(.+)-([0-9a-f]{16})")

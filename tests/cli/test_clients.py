@@ -9,7 +9,7 @@ import pytest
 
 from cuzk_cli.cli import remote
 from cuzk_cli.errors import Exit, fail
-from cuzk_cli.prove import api
+from cuzk_cli.prove import api, joblock, journal
 
 from ..daemon import fake
 from .common import environment
@@ -119,7 +119,7 @@ def test_wrong_paths_and_options(daemon, tmp_path):
 
 def test_no_daemon(inside, monkeypatch, tmp_path):
     monkeypatch.setenv("CUZK_DAEMON", f"unix:{os.path.relpath(tmp_path / 's')}")
-    for arguments in (["submit", "snap", "s-t01000-1"], ["wait", "a"], ["cancel", "a"], ["jobs", "list"], ["drain"]):
+    for arguments in (["submit", "snap", "s-t01000-1"], ["wait", "a"], ["cancel", "a"], ["drain"]):
         done = inside(*arguments)
         assert answer_of(done)["exit"] == 15 and "start one with: cuzk daemon" in done.lines[0]
 
@@ -193,3 +193,34 @@ def test_auto_says_why_not(daemon, monkeypatch):
     daemon.client().drain(wait=False)
     assert any("it takes no new jobs" in line for line in prove(daemon, str(SECTOR)).lines)
     assert not any("not used" in line for line in prove(daemon, str(SECTOR), "--daemon", "never").lines)
+
+
+# ---- jobs that were stopped
+PROOFS = [bytes([k]) * 192 for k in range(3)]
+
+
+def test_what_is_kept_of_stopped_jobs(inside):
+    for name in ("snap-1000-1-aaaaaaaaaaaa", "snap-1000-2-bbbbbbbbbbbb"):
+        for k in (2, 0):
+            journal.Journal(name, name.encode(), b"key").keep(k, PROOFS[k])
+    listed = json.loads(inside("jobs", "list", "--json").out)
+    assert listed["daemon"] is False and not listed["jobs"]
+    assert [(job["job_id"], job["partitions"], job["owner_pid"]) for job in listed["kept"]] == [
+        ("snap-1000-1-aaaaaaaaaaaa", [0, 2], None), ("snap-1000-2-bbbbbbbbbbbb", [0, 2], None)]
+    assert inside("jobs", "list").out.count(b"partitions 0,2") == 2
+    shown = json.loads(inside("jobs", "show", "snap-1000-1-aaaaaaaaaaaa").out)
+    assert [job["partitions"] for job in shown["kept"]] == [[0, 2]]
+    lock = joblock.JobLock("snap-1000-2-bbbbbbbbbbbb")
+    assert lock.acquire() is None
+    found = inside("jobs", "clean", "snap-1000-2-bbbbbbbbbbbb")
+    assert found.code == 15 and str(os.getpid()) in found.lines[0]
+    assert inside("jobs", "clean", "--all").code == 0
+    assert [job.job_id for job in journal.kept()] == ["snap-1000-2-bbbbbbbbbbbb"]
+    lock.release()
+    assert inside("jobs", "clean", "snap-1000-2-bbbbbbbbbbbb").code == 0 and not journal.kept()
+
+
+def test_kept_jobs_that_are_not_there(inside):
+    assert inside("jobs", "show", "x").code == 10
+    assert inside("jobs", "clean", "x").code == 10
+    assert inside("jobs", "clean").code == inside("jobs", "clean", "--all", "x").code == 2

@@ -158,7 +158,7 @@ class _Run:
             try:
                 if not result["reused"]:
                     with self._writing:
-                        output.write(path, output.encode(result, self._options.format))
+                        output.write(path, output.encode(result, self._options.format), self._options.force)
             except CuzkError as error:
                 result.update(ok=False, exit=int(error.exit), file=None, errors=[p.as_dict() for p in error.problems])
         self._finished[i] = result

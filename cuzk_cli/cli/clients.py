@@ -186,6 +186,13 @@ def list_jobs(
     return 0
 
 
+@groups["jobs"].callback(invoke_without_command=True)
+def _jobs(context: typer.Context) -> None:
+    """Jobs of a running daemon, and of runs that were stopped; alone the same as `list`."""
+    if context.invoked_subcommand is None:
+        list_jobs(json=False, address=None, json_errors=False)
+
+
 def _kept() -> list:
     from ..prove import journal
 

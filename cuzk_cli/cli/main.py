@@ -30,7 +30,7 @@ _GROUPS = {
     "submit": "Give work to a running daemon.",
     "jobs": "Jobs of a running daemon, and what is kept of those that were stopped.",
 }
-groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text, epilog=_EXIT_CODES)
+groups = {name: typer.Typer(no_args_is_help=name != "jobs", rich_markup_mode=None, help=text, epilog=_EXIT_CODES)
           for name, text in _GROUPS.items()}
 for name, group in groups.items():
     app.add_typer(group, name=name)

@@ -99,7 +99,7 @@ def _run() -> int:
         catch_signals()
         try:
             with redirect_stdout(text):
-                from . import params, snap, status  # noqa: F401  (each registers its commands)
+                from . import params, serve, snap, status  # noqa: F401  (each registers its commands)
 
                 app()
         except SystemExit as end:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Callable, Optional
@@ -16,6 +17,7 @@ from . import output
 from .apart import Stopped, apart, within
 from .progress import MODES, Progress
 from .report import answer, lines
+from .serve import begin
 from .streams import ClosedPipe, closed, put, put_json, say
 
 
@@ -51,6 +53,9 @@ class ProveOptions:
     json_errors: o.JsonErrors = False
     status_dir: o.StatusDir = None
     status_mode: Annotated[str, typer.Option(help="Permissions of the status file.")] = "0600"
+    serve: Annotated[Optional[str], typer.Option(
+        "--serve", metavar="ADDRESS", help="Show the status over HTTP meanwhile, as cuzk serve does.")] = None
+    token_file: o.TokenFile = None
 
 
 def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Callable[[], list],
@@ -63,6 +68,12 @@ def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Call
     mode = _check(options, len(subjects), problems)
     if closed(1) and not options.out_dir and options.out in (None, "-"):
         raise ClosedPipe        # there is nowhere to put a proof
+    given = (options.serve, options.token_file, options.status_dir)
+    with nullcontext() if options.serve is None else begin(*given):
+        return _prove(options, kind, subjects, requests, mode)
+
+
+def _prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Callable[[], list], mode: int) -> int:
     tracker = Tracker(Writer(status_folder(options.status_dir), mode=mode,
                              warn=lambda text: say(f"cuzk: warning: {text}")))
     run = _Run(options, kind, subjects, requests, tracker)
@@ -102,6 +113,8 @@ def _check(options: ProveOptions, count: int, problems: o.Problems) -> int:
         problems.refuse("-o, --out-dir", "one of them", "both")
     if options.out == "" or options.out_dir == "":
         problems.refuse("-o, --out-dir", "a name", "an empty one")
+    if options.token_file is not None and options.serve is None:
+        problems.refuse("--token-file", "--serve beside it", "none")
     if options.no_gpu and options.device == "cuda":
         problems.refuse("--no-gpu, --device", "one of them", "both")
     problems.check()

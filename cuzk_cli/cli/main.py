@@ -103,7 +103,7 @@ def _run() -> int:
         try:
             with redirect_stdout(text):
                 # each registers its commands
-                from . import batch, clients, daemon, params, porep, post, snap, status  # noqa: F401
+                from . import batch, clients, daemon, params, porep, post, serve, snap, status  # noqa: F401
 
                 app()
         except SystemExit as end:

@@ -52,6 +52,11 @@ def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Call
     _check(options, len(subjects), problems)
     if closed(1) and not options.out_dir and options.out in (None, "-"):
         raise ClosedPipe        # there is nowhere to put a proof
+    with options.serving():
+        return _prove(options, kind, subjects, requests)
+
+
+def _prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Callable[[], list]) -> int:
     tracker = Tracker(Writer(status_folder(options.status_dir), mode=options.mode,
                              warn=lambda text: say(f"cuzk: warning: {text}")))
     run = _Run(options, kind, subjects, requests, tracker)

@@ -45,9 +45,12 @@ class Request(NamedTuple):
     def label(self) -> str:
         """What results and files are named after."""
         source = source_name(self.c1)
-        if source is None and self.miner is not None and self.sector_number is not None:
-            return f"s-t0{self.miner.lstrip('tf0') or 0}-{self.sector_number}"
-        return Path(source).name.split(".")[0] or "c1" if source else "c1"
+        if source is not None:
+            return Path(source).name.split(".")[0] or "c1"
+        try:
+            return "c1" if None in (self.miner, self.sector_number) else f"s-t0{parse_miner(self.miner)}-{self.sector_number}"
+        except CuzkError:               # is said when it is prepared
+            return "c1"
 
     def subject(self) -> dict:
         """The ids that the result of a failure carries."""
@@ -111,11 +114,10 @@ class Prepared(NamedTuple):
             "kind": "porep", "sector": f"s-t0{self.miner}-{number}" if named else None, "miner": self.miner,
             "sector_number": plain_number(number), "sector_size": self.size.name, "sector_size_bytes": self.size.bytes,
             "registered_proof": self.registered.number, "registered_proof_name": _name(self.registered),
-            "porep_id": self.porep_id.hex(), "replica_id": known.replica_id.hex(), "seed": known.seed.hex(),
+            "porep_id": self.porep_id.hex(), "replica_id": known.replica_id.hex(), "ticket": known.ticket.hex(),
+            "seed": known.seed.hex(),
             "commitments": {name: {"hex": value.hex(), "cid": commitment_text.to_cid(name, value)}
                             for name, value in (("comm_r", known.comm_r), ("comm_d", known.comm_d))},
-            "public_inputs": [[w.tobytes().hex() for w in self.public_inputs(k)] for k in self.partitions],
-            "partitions": self.partitions,
         }
         return {**found, "aggregated": False} if self.registered.version == NON_INTERACTIVE else found
 

@@ -29,7 +29,7 @@ from .stacked import Facts, Proofs, no_elements
 from .vanilla import Paths
 
 LARGEST = 1 << 31       # bytes of a file: a non-interactive PoRep's of 64 GiB is a third of it
-_NODE = ("<u8", (4,))
+_REST, _REST_EACH = 1 << 16, 48     # bytes of JSON beside lists of 32 byte values: at most so many, and for each 48 (met: 14)
 _FACTS = ("comm_r", "comm_d", "replica_id", "seed", "ticket")
 
 
@@ -84,74 +84,85 @@ def _refuse_no_elements(found: C1, path) -> None:
 
 # ---- JSON
 @njit
+def _space(c):
+    return c == 32 or c == 10 or c == 13 or c == 9
+
+
+@njit
+def _digit(c):
+    return 48 <= c <= 57
+
+
+@njit
+def _take_node(text, at, node):
+    """Read the list of 32 byte values that begins at `at` into node; where it ends, or −1 for another list."""
+    for count in range(32):
+        at += 1
+        while at < len(text) and _space(text[at]):
+            at += 1
+        first, value = at, 0
+        while at < len(text) and at < first + 4 and _digit(text[at]):
+            value, at = 10 * value + text[at] - 48, at + 1
+        if at == first or value > 255 or at > first + 1 and text[first] == 48:
+            return -1
+        while at < len(text) and _space(text[at]):
+            at += 1
+        if at == len(text) or text[at] != (93 if count == 31 else 44):      # ] or ,
+            return -1
+        node[count] = value
+    return at + 1
+
+
+@njit
 def _compact(text, rest, nodes, write, stop):
     """Copy JSON without its lists of 32 byte values; (bytes of the rest, number of lists, where it ended).
 
-    List n goes to nodes uint8[n, 32], and −(n + 1) to the rest; negative numbers of the text become strings there, so
-    that no other value is one. write: False only counts. stop: of the rest's bytes at which to end, or −1.
+    List n goes to nodes uint8[n, 32], and the number −(n + 1) to the rest; negative integers of the text become floats
+    there, so that no other integer is negative. Runs of space become one. write: False only counts. stop: of the rest's
+    bytes at which to end, or −1.
     """
-    i, o, n, length = 0, 0, 0, len(text)
-    node = np.zeros(32, np.uint8)
-    while i < length and (stop < 0 or o < stop):
+    i = o = n = 0
+    node, digits = np.zeros(32, np.uint8), np.zeros(20, np.uint8)
+    while i < len(text) and (stop < 0 or o < stop):
         c, first = text[i], i
-        if c == 91:                                                 # [
-            j, count, whole = i + 1, 0, False
-            while j < length and count < 32:
-                while j < length and (text[j] == 32 or 9 <= text[j] <= 13):
-                    j += 1
-                value, digits = 0, 0
-                while j < length and digits < 4 and 48 <= text[j] <= 57:
-                    value, digits, j = 10 * value + text[j] - 48, digits + 1, j + 1
-                while j < length and (text[j] == 32 or 9 <= text[j] <= 13):
-                    j += 1
-                if digits == 0 or digits > 3 or value > 255 or j >= length:
-                    break
-                node[count] = value
-                count += 1
-                if text[j] == 93 and count == 32:                   # ]
-                    whole = True
-                    break
-                if text[j] != 44:                                   # ,
-                    break
-                j += 1
-            if whole:
-                i = j + 1
-                if write:
-                    nodes[n] = node
-                n += 1
-                digits = 1
-                while n >= 10 ** digits:
-                    digits += 1
-                if write:
-                    rest[o] = 45
-                    value = n
-                    for k in range(digits, 0, -1):
-                        rest[o + k] = 48 + value % 10
-                        value //= 10
-                o += 1 + digits
-                continue
-            i += 1
-        elif c == 34:                                               # a string
-            i += 1
-            while i < length and text[i] != 34:
-                i += 2 if text[i] == 92 else 1
-            i = min(i + 1, length)
-        elif c == 45 or 48 <= c <= 57:                              # a number
-            while i < length and (48 <= text[i] <= 57 or text[i] == 43 or text[i] == 45 or text[i] == 46
-                                  or text[i] == 69 or text[i] == 101):
-                i += 1
-        else:
-            i += 1
-        size = i - first
-        if c == 45:
+        end = _take_node(text, i, node) if c == 91 else -1                  # [
+        if end >= 0:
             if write:
-                rest[o] = rest[o + size + 1] = 34
-            o += 1
+                nodes[n] = node
+            n += 1
+            value, count = n, 0
+            while value:
+                digits[count] = 48 + value % 10
+                value, count = value // 10, count + 1
+            if write:                                                       # apart from numbers beside it
+                rest[o], rest[o + 1], rest[o + 2 + count] = 32, 45, 32
+                rest[o + 2:o + 2 + count] = digits[:count][::-1]
+            i, o = end, o + count + 3
+            continue
+        i += 1
+        whole = False                                                       # a negative integer
+        if c == 34:                                                         # a string
+            while i < len(text) and text[i] != 34:
+                i += 2 if text[i] == 92 else 1
+            i = min(i + 1, len(text))
+        elif c == 45 or _digit(c):                                          # a number
+            whole = c == 45
+            while i < len(text) and (_digit(text[i]) or text[i] == 43 or text[i] == 45 or text[i] == 46
+                                     or text[i] == 69 or text[i] == 101):
+                whole = whole and _digit(text[i])
+                i += 1
+        elif _space(c):
+            first = i - 1
+            while i < len(text) and _space(text[i]):
+                first, i = i, i + 1
+        size = i - first
         if write:
             rest[o:o + size] = text[first:i]
         o += size
-        if c == 45:
-            o += 1
+        if whole:
+            if write:
+                rest[o], rest[o + 1] = 46, 48                               # .0
+            o += 2
     return o, n, i
 
 
@@ -167,10 +178,16 @@ def _constant(text: str):
     raise ValueError(f"{text} is no JSON")
 
 
-def _load(data, path, what: str = "JSON") -> tuple[object, np.ndarray]:
-    """The JSON value with −(n + 1) for node n, and the nodes uint64[n, 4]. Raises CuzkError (INPUT)."""
+def _load(data, path, what: str = "JSON", cut: tuple[int, int] = (0, 0)) -> tuple[object, np.ndarray]:
+    """The JSON value with −(n + 1) for node n, and the nodes uint64[n, 4].
+
+    cut: where bytes were left out, and how many; messages count them. Raises CuzkError (INPUT).
+    """
     text, nothing = np.frombuffer(data, np.uint8), np.empty(0, np.uint8)
     size, count, _ = _compact(text, nothing, nothing.reshape(0, 32), False, -1)
+    if size > _REST + _REST_EACH * count:
+        raise fail(Exit.INPUT, "parse the phase 1 output", path, f"{what} of a phase 1 output, most of it lists of 32 bytes",
+                   f"{count} of them in {len(text)} bytes")
     rest, nodes = np.empty(size, np.uint8), np.empty((count, 32), np.uint8)
     _compact(text, rest, nodes, True, -1)
     try:
@@ -178,7 +195,9 @@ def _load(data, path, what: str = "JSON") -> tuple[object, np.ndarray]:
     except json.JSONDecodeError as error:
         at = _compact(text, nothing, nothing.reshape(0, 32), False, error.pos)[2]
         ended = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
-        actual = f"its text ends at byte {len(text)}" if ended else f"{error.msg} at byte {at}"
+        at = len(text) if ended else at
+        at += cut[1] if at > cut[0] else 0
+        actual = f"its text ends at byte {at}" if ended else f"{error.msg} at byte {at}"
         raise fail(Exit.INPUT, "parse the phase 1 output", path, what, actual, "is the file complete?" if ended else None
                    ) from None
     except (ValueError, RecursionError) as error:
@@ -191,7 +210,7 @@ def _unwrap(data: bytes, first: int, last: int, closed: bool, path) -> tuple[dic
     if not closed:
         raise fail(Exit.INPUT, operation, path, "base64 as Phase1Out", f"its text ends at byte {len(data)}",
                    "is the file complete?")
-    around, _ = _load(data[:first] + data[last:], path)
+    around, _ = _load(data[:first] + data[last:], path, cut=(first, last - first))
     if not isinstance(around, dict):
         raise fail(Exit.INPUT, operation, path, "an object with Phase1Out", "another value")
     try:

@@ -29,7 +29,7 @@ class Facts(NamedTuple):
     comm_r: bytes
     comm_d: bytes
     seed: bytes
-    ticket: bytes | None
+    ticket: bytes
 
 
 class Proofs(NamedTuple):

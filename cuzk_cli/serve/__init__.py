@@ -1,4 +1,4 @@
-"""The status over HTTP: for browsers, dashboards and scrapers. Standard library only, one thread, bounded in everything.
+"""The status over HTTP, for browsers, dashboards and scrapers. Standard library only; bounded in time and memory.
 
     address ─► listening socket ─► server: connections, limits, timeouts ─► http: request ─► routes ─► response
                                                                                   status.read_status ─► source

@@ -75,7 +75,7 @@ def is_loopback(text: str) -> bool:
 
 
 def _unix(path: str) -> Listener:
-    """Permissions 0600 from the first moment: nobody connects before listen(). What a killed server left is replaced."""
+    """Permissions 0600 from the first moment: nobody connects before listen(). What a killed server left goes."""
     name, path = f"unix:{path}", os.path.abspath(path) if path else path
     if not path or "\0" in path:
         raise _wrong(name, _FORM, "no path")

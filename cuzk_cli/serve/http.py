@@ -39,8 +39,8 @@ class Response(NamedTuple):
 
     def encode(self, head_only: bool) -> bytes:
         """head_only: what HEAD gets, the length of the body included."""
-        fields = {"Date": formatdate(usegmt=True), "Content-Type": self.kind, "Content-Length": len(self.body), **_ALWAYS,
-                  "Content-Security-Policy": SHOW_NOTHING, **dict(self.more)}
+        fields = {"Date": formatdate(usegmt=True), "Content-Type": self.kind, "Content-Length": len(self.body),
+                  **_ALWAYS, "Content-Security-Policy": SHOW_NOTHING, **dict(self.more)}
         lines = [f"HTTP/1.1 {self.status.value} {self.status.phrase}", *(f"{k}: {v}" for k, v in fields.items())]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + (b"" if head_only else self.body)
 

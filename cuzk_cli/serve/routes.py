@@ -40,8 +40,7 @@ class Shown(NamedTuple):
 
 
 class Routes:
-    """names: hosts by which the server may be asked for, beside IP addresses and localhost. token None: nobody needs one.
-    """
+    """names: hosts by which the server may be called, beside IP addresses and localhost. token None: none is needed."""
 
     def __init__(self, read: Callable[[], Awaitable[Shown]], names: tuple[str, ...], token: str | None):
         self._read, self._token = read, token
@@ -50,7 +49,7 @@ class Routes:
     async def answer(self, request: Request) -> Response:
         """Raises Refused."""
         if not self._known(request.headers.get("host")):
-            raise Refused(HTTPStatus.FORBIDDEN, "expected an IP address, localhost or a name given by --allow-host as Host")
+            raise Refused(HTTPStatus.FORBIDDEN, "expected as Host: an address, localhost or a name given by --allow-host")
         if request.method not in METHODS:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "expected GET or HEAD", ("Allow", ", ".join(METHODS)))
         if request.path == "/":
@@ -59,7 +58,8 @@ class Routes:
         if show is None:
             raise Refused(HTTPStatus.NOT_FOUND, "expected /, " + ", ".join(_SHOW))
         if self._token is not None and not shows(self._token, request.headers.get("authorization")):
-            raise Refused(HTTPStatus.UNAUTHORIZED, "expected Authorization: Bearer TOKEN", ("WWW-Authenticate", "Bearer"))
+            challenge = ("WWW-Authenticate", "Bearer")
+            raise Refused(HTTPStatus.UNAUTHORIZED, "expected Authorization: Bearer TOKEN", challenge)
         return show(await self._read())
 
     def _known(self, host: str | None) -> bool:

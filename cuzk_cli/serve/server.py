@@ -1,4 +1,4 @@
-"""Connections: one thread and one event loop, each connection bounded in bytes and seconds, and all of them in number."""
+"""Connections on one thread and one event loop: each is bounded in bytes and seconds, all of them in number."""
 from __future__ import annotations
 
 import asyncio
@@ -106,7 +106,7 @@ class Server:
         task.add_done_callback(done)
 
     def _make_room(self) -> bool:
-        """At the limit, the oldest connection that only waits for its client ends. False where all are being answered."""
+        """At the limit, the oldest connection that waits for its client ends. False where all are being answered."""
         if len(self._open) < self._limits.connections:
             return True
         oldest = next((task for task, waits in self._open.items() if waits), None)

@@ -1,6 +1,6 @@
 """The secret that clients show: `Authorization: Bearer TOKEN`.
 
-A header and no cookie: a browser sends it only where the page's own script adds it, never because of another site's link.
+A header and no cookie: a browser sends it where the page's own script adds it, never because of another site's link.
 """
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ def test_unix_socket(tmp_path):
 def test_token_and_names(tmp_path):
     (tmp_path / "token").write_text(TOKEN + "\n")
     (tmp_path / "token").chmod(0o600)
-    process, url = running(tmp_path, "serve", "--listen", "0.0.0.0:0", "--token-file", "token", "--allow-host", "a.example")
+    options = ("--listen", "0.0.0.0:0", "--token-file", "token", "--allow-host", "a.example")
+    process, url = running(tmp_path, "serve", *options)
     url = url.replace("0.0.0.0", "127.0.0.1")
     for host, code in (("a.example", 401), ("b.example", 403)):
         with pytest.raises(urllib.error.HTTPError) as caught:
@@ -71,7 +72,8 @@ def test_token_and_names(tmp_path):
     process.communicate(timeout=5)
 
 
-@pytest.mark.parametrize("command, before", [(REAL, ["serve", "--listen"]), (FAKE, ["prove", "snap", "s-t01000-1", "--serve"])])
+@pytest.mark.parametrize("command, before", [
+    (REAL, ["serve", "--listen"]), (FAKE, ["prove", "snap", "s-t01000-1", "--serve"])])
 def test_port_in_use_is_one_line(tmp_path, command, before):
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"

@@ -23,8 +23,8 @@ def refused(address, token=None):
 
 
 @pytest.mark.parametrize("address", [
-    "", "9821", ":9821", "localhost", "localhost:", "localhost:x", "127.0.0.1:65536", "127.0.0.1:-1", "::1:9821", "[::1]",
-    "http://127.0.0.1:9821", "127.0.0.1:9821/", "unix:", "unix:\0", "[zz]:1", "no-such-name.invalid:1", "a\n:1",
+    "", "9821", ":9821", "localhost", "localhost:", "localhost:x", "127.0.0.1:65536", "127.0.0.1:-1", "::1:9821",
+    "[::1]", "http://127.0.0.1:9821", "127.0.0.1:9821/", "unix:", "unix:\0", "[zz]:1", "no-such-name.invalid:1", "a\n:1",
     "\u2603" * 70 + ":1", "unix:/no/such/folder/socket", "unix:/" + "x" * 120, "192.0.2.1:0"])
 def test_addresses_that_cannot_be(address):
     assert refused(address, TOKEN)

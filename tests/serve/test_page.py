@@ -33,7 +33,8 @@ def test_nothing_is_loaded_from_elsewhere():
 
 
 def test_what_is_shown_is_text():
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|cookie|localStorage", PAGE)
+    words = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|cookie|localStorage"
+    assert not re.search(words, PAGE)
 
 
 # ---- in a browser
@@ -77,7 +78,7 @@ def test_shows_workers_jobs_and_partitions(page, server):
     assert "proving P3" in rows[0] and JOB in rows[0] and rows[1].startswith("idle")
     cells = page.run("[...document.querySelectorAll('#jobs .part')].map(n => n.innerText.split('\\n').join(' '))")
     assert [cell.split()[:2] for cell in cells] == [["P2", "done"], ["P3", "proving"], ["P4", "waiting"]]
-    assert "1.2 s" in cells[0]
+    assert "gpu 1.2 s" in cells[0]
     assert sorted(page.run("[...document.querySelectorAll('.bar')].map(n => n.className)")) == ["bar done", "bar open"]
     assert not page.errors, page.errors
     assert set(page.requests) == {server.url, server.url + "status"}
@@ -194,7 +195,8 @@ def test_no_width_scrolls_sideways(page, server, width, touch):
     page.open(server.url)
     page.wait(SHOWN)
     assert page.run("document.documentElement.scrollWidth") == page.run("innerWidth") == width
-    assert page.run("[...document.querySelectorAll('.part, .worker, #figures > div')].every(n => n.scrollWidth <= n.clientWidth + 1)")
+    boxes = "[...document.querySelectorAll('.part, .worker, #figures > div')]"
+    assert page.run(f"{boxes}.every(n => n.scrollWidth <= n.clientWidth + 1)")
 
 
 @browser
@@ -204,7 +206,8 @@ def test_light_and_dark(page, server):
         page.look(1280, 800, scheme)
         page.open(server.url)
         page.wait(SHOWN)
-        back, front = (_luminance(page.run(f"getComputedStyle(document.body).{name}")) for name in ("backgroundColor", "color"))
+        back, front = (_luminance(page.run(f"getComputedStyle(document.body).{name}"))
+                       for name in ("backgroundColor", "color"))
         assert (max(back, front) + 0.05) / (min(back, front) + 0.05) > 7
         shades.append(back)
     assert shades[0] > 0.8 and shades[1] < 0.05

@@ -1,6 +1,7 @@
 """Faults of ours: one line for people, the trace in a log file."""
 from __future__ import annotations
 
+import errno
 import os
 import time
 import traceback
@@ -8,6 +9,8 @@ from pathlib import Path
 
 from . import __version__
 from .errors import CuzkError, Exit, fail
+
+_SCARCE = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EFBIG, errno.EAGAIN)     # of what there is too little
 
 
 def log_file() -> Path:
@@ -34,5 +37,9 @@ def as_error(operation: str, error: BaseException) -> CuzkError:
         return error
     if isinstance(error, MemoryError):
         return fail(Exit.RESOURCES, operation, actual=str(error) or "out of memory")
+    if isinstance(error, OSError) and error.errno in _SCARCE:
+        return fail(Exit.RESOURCES, operation, actual=error.strerror, hint="a limit of this process or of the system")
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return fail(Exit.RESOURCES, operation, actual=str(error), hint="a limit of this process or of the system")
     last = " ".join(f"{type(error).__name__}: {error}".split())
     return fail(Exit.INTERNAL, operation, actual=last[:300], hint=log("".join(traceback.format_exception(error))))

@@ -50,6 +50,11 @@ def batch(
     options.check(problems)
     problems.attempt(o.choice, options.progress, MODES, "--progress")
     problems.check()
+    with options.serving():
+        return _batch(options, jobs)
+
+
+def _batch(options: BatchOptions, jobs: str) -> int:
     tracker = Tracker(Writer(status_folder(options.status_dir), mode=options.mode,
                              warn=lambda text: say(f"cuzk: warning: {text}")))
     run, shown = _Run(options, jobs, tracker), Progress(options.progress)

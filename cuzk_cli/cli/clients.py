@@ -9,7 +9,6 @@ from typing import Annotated, Callable, List, Optional
 import typer
 
 from ..errors import CuzkError, Exit, Problem, fail
-from ..prove import joblock, journal
 from . import options as o
 from . import output
 from .apart import apart
@@ -111,7 +110,7 @@ def wait(
     results = apart(work, name="wait")
     if path is not None and results[0]["ok"]:
         results[0]["file"] = str(path)
-        output.write(path, output.encode(results[0], format))
+        output.write(path, output.encode(results[0], format), force)
     if out == "-" and results[0]["ok"]:
         put(output.encode(results[0], format))
         return 0
@@ -176,7 +175,7 @@ def list_jobs(
                 raise
             return None             # no daemon runs
 
-    found, kept = apart(work, name="jobs"), [_kept(job) for job in journal.kept()]
+    found, kept = apart(work, name="jobs"), [_shown(job) for job in _kept()]
     if json:
         put_json({"schema_version": SCHEMA_VERSION, "ok": True, "exit": 0, "daemon": found is not None,
                   "jobs": found or [], "kept": kept})
@@ -187,7 +186,22 @@ def list_jobs(
     return 0
 
 
-def _kept(job) -> dict:
+@groups["jobs"].callback(invoke_without_command=True)
+def _jobs(context: typer.Context) -> None:
+    """Jobs of a running daemon, and of runs that were stopped; alone the same as `list`."""
+    if context.invoked_subcommand is None:
+        list_jobs(json=False, address=None, json_errors=False)
+
+
+def _kept() -> list:
+    from ..prove import journal
+
+    return journal.kept()
+
+
+def _shown(job) -> dict:
+    from ..prove import joblock
+
     return {"job_id": job.job_id, "partitions": job.partitions, "kept_at_unix": round(job.kept_at, 3),
             "owner_pid": joblock.owner(job.job_id), "folder": str(job.folder)}
 
@@ -199,7 +213,7 @@ def show_job(
     json_errors: o.JsonErrors = False,
 ) -> int:
     """Show what is kept of a job that was stopped, as one JSON object."""
-    found = [_kept(one) for one in journal.kept() if one.job_id == job]
+    found = [_shown(one) for one in _kept() if one.job_id == job]
     if not found:
         raise fail(Exit.INPUT, "find the job", job, "a job that was stopped, as `cuzk jobs list` shows them", "none")
     put_json({"schema_version": SCHEMA_VERSION, "ok": True, "exit": 0, "kept": found})
@@ -216,7 +230,7 @@ def clean_jobs(
     """Forget what is kept of jobs that were stopped. A job that is being proved is left alone, exit 15."""
     if bool(jobs) == all:
         raise fail(Exit.USAGE, "read the arguments", None, "jobs, or --all", "both" if jobs else "neither")
-    kept = journal.kept()
+    kept = _kept()
     unknown = set(jobs or ()) - {job.job_id for job in kept}
     results = [{"job_id": name, "ok": False, "exit": int(Exit.INPUT), "errors": [
         p.as_dict() for p in fail(Exit.INPUT, "find the job", name, "a job that was stopped", "none").problems]}
@@ -228,6 +242,8 @@ def clean_jobs(
 
 
 def _clean(job) -> dict:
+    from ..prove import joblock, journal
+
     owner, errors = joblock.owner(job.job_id), []
     try:
         if owner is not None:

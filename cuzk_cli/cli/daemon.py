@@ -43,6 +43,11 @@ def daemon(options: DaemonOptions) -> int:
     where = problems.attempt(address.parse, options.listen)
     roots = problems.attempt(Roots, o.storage_folders(options.storage))
     problems.check()
+    with options.serving():
+        return _daemon(options, where, roots)
+
+
+def _daemon(options: DaemonOptions, where, roots) -> int:
     warn = lambda text: say(f"cuzk: warning: {text}")
     tracker = Tracker(Writer(status_folder(options.status_dir), mode=options.mode, warn=warn))
     served = _Served(options, where, roots, tracker, warn)

@@ -30,7 +30,7 @@ _GROUPS = {
     "submit": "Give work to a running daemon.",
     "jobs": "Jobs of a running daemon, and what is kept of those that were stopped.",
 }
-groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text, epilog=_EXIT_CODES)
+groups = {name: typer.Typer(no_args_is_help=name != "jobs", rich_markup_mode=None, help=text, epilog=_EXIT_CODES)
           for name, text in _GROUPS.items()}
 for name, group in groups.items():
     app.add_typer(group, name=name)
@@ -103,7 +103,7 @@ def _run() -> int:
         try:
             with redirect_stdout(text):
                 # each registers its commands
-                from . import batch, clients, daemon, params, porep, post, snap, status  # noqa: F401
+                from . import batch, clients, daemon, params, porep, post, serve, snap, status  # noqa: F401
 
                 app()
         except SystemExit as end:

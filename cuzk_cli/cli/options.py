@@ -39,6 +39,9 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 MemoryBudget = Annotated[Optional[str], typer.Option("--memory-budget", help="At most so much memory, as 8GiB.")]
 StatusDir = Annotated[Optional[str], typer.Option(
     "--status-dir", help="Folder of status files. [env: CUZK_STATUS_DIR]")]
+TokenFile = Annotated[Optional[str], typer.Option(
+    "--token-file", help="File of the token that clients of the page must show as Authorization: Bearer TOKEN; "
+                         "needed for an address that other machines reach.")]
 Progress = Annotated[str, typer.Option("--progress", help="auto, plain, json or none; on standard error.")]
 Deadline = Annotated[Optional[str], typer.Option(
     "--deadline", help="Give up then, exit 17: 30m, 90s, 2026-01-31T12:00:00Z or seconds since 1970.")]

@@ -72,22 +72,26 @@ def _of_json(data: bytes, bad: Callable[[str], CuzkError]) -> bytes:
     return value["proof"].encode()
 
 
-def unwritable(path, error: OSError) -> CuzkError:
-    return fail(Exit.OUTPUT, "write", path, None, error.strerror)
+def unwritable(path, error: OSError | ValueError) -> CuzkError:
+    return fail(Exit.OUTPUT, "write", path, None, getattr(error, "strerror", None) or error)
 
 
-def write(path: Path, data: bytes) -> None:
-    """Write a file whole. Raises CuzkError (OUTPUT), leaving nothing behind."""
-    with replacing(path) as file:
+def write(path: Path, data: bytes, replace: bool) -> None:
+    """Write a file whole; replace: False where nothing may be there. Raises CuzkError (OUTPUT), leaving nothing behind."""
+    with replacing(path, replace or path.is_symlink()) as file:        # a link that leads nowhere is replaced
         file.write(data)
 
 
 def check_writable(path: Path) -> None:
     """Fail before long work where `path` could not be written. Raises CuzkError (OUTPUT)."""
     try:
-        with tempfile.TemporaryFile(prefix=f".{path.name[:100]}.", dir=path.parent):
+        with tempfile.TemporaryFile(prefix=".cuzk-", dir=path.parent):
             pass
-    except OSError as error:
+        os.stat(path)           # is the name one?
+    except FileNotFoundError as error:
+        if not path.parent.is_dir():
+            raise unwritable(path, error) from None
+    except (OSError, ValueError) as error:
         raise unwritable(path, error) from None
 
 

@@ -15,7 +15,7 @@ from . import prove as proving
 from . import vanilla as making
 from . import verify as verifying
 from .main import command, groups
-from .streams import read
+from .streams import LARGEST_INPUT, read
 
 ALIASES = {"winning": ("winning-post", "wnpost"), "window": ("window-post", "windowed-post", "wpost", "wdpost")}
 _LARGEST_LIST = 64 << 20        # bytes of --sectors-file
@@ -126,7 +126,7 @@ def _entry(value) -> list[str]:
 
 
 def _source(option: str | None) -> str | bytes | None:
-    return read("-") if option == "-" else option
+    return read("-", LARGEST_INPUT) if option == "-" else option
 
 
 def _problems(given: PoStOptions, sectors, randomness, vanilla, partition) -> o.Problems:

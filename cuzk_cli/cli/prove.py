@@ -52,6 +52,11 @@ def prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Call
     _check(options, len(subjects), problems)
     if closed(1) and not options.out_dir and options.out in (None, "-"):
         raise ClosedPipe        # there is nowhere to put a proof
+    with options.serving():
+        return _prove(options, kind, subjects, requests)
+
+
+def _prove(options: ProveOptions, kind: str, subjects: list[dict], requests: Callable[[], list]) -> int:
     tracker = Tracker(Writer(status_folder(options.status_dir), mode=options.mode,
                              warn=lambda text: say(f"cuzk: warning: {text}")))
     run = _Run(options, kind, subjects, requests, tracker)
@@ -158,7 +163,7 @@ class _Run:
             try:
                 if not result["reused"]:
                     with self._writing:
-                        output.write(path, output.encode(result, self._options.format))
+                        output.write(path, output.encode(result, self._options.format), self._options.force)
             except CuzkError as error:
                 result.update(ok=False, exit=int(error.exit), file=None, errors=[p.as_dict() for p in error.problems])
         self._finished[i] = result

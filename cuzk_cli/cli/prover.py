@@ -1,6 +1,7 @@
 """Options of every command that has a prover in its own process."""
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Optional
 
@@ -26,6 +27,9 @@ class ProverOptions:
     on_device_error: Annotated[str, typer.Option(help="retry (once, on the same device) or fail.")] = "retry"
     status_dir: o.StatusDir = None
     status_mode: Annotated[str, typer.Option(help="Permissions of the status file.")] = "0600"
+    serve: Annotated[Optional[str], typer.Option(
+        "--serve", metavar="ADDRESS", help="Show the status over HTTP meanwhile, as cuzk serve does.")] = None
+    token_file: o.TokenFile = None
 
     def check(self, problems: o.Problems) -> None:
         """Give `problems` what is wrong."""
@@ -35,6 +39,15 @@ class ProverOptions:
         problems.attempt(o.permissions, self.status_mode, "--status-mode")
         if self.no_gpu and self.device == "cuda":
             problems.refuse("--no-gpu, --device", "one of them", "both")
+
+        if self.token_file is not None and self.serve is None:
+            problems.refuse("--token-file", "--serve beside it", "none")
+
+    def serving(self):
+        """A context in which the status is served, where that was asked for. Raises CuzkError (USAGE)."""
+        from .serve import begin
+
+        return nullcontext() if self.serve is None else begin(self.serve, self.token_file, self.status_dir)
 
     @property
     def mode(self) -> int:

@@ -13,7 +13,7 @@ from . import prove as proving
 from . import vanilla as making
 from . import verify as verifying
 from .main import command, groups
-from .streams import read
+from .streams import LARGEST_INPUT, read
 
 def _request(sector, storage, vanilla, sector_size, comm_r_old, comm_r_new, comm_d_new, partition, h=None):
     from ..prove import snap
@@ -24,7 +24,7 @@ def _request(sector, storage, vanilla, sector_size, comm_r_old, comm_r_new, comm
 
 def _source(option: str | None) -> str | bytes | None:
     """--vanilla as the prover takes it; standard input is read here, once. Raises CuzkError (INPUT)."""
-    return read("-") if option == "-" else option
+    return read("-", LARGEST_INPUT) if option == "-" else option
 
 
 @groups["prove"].command("snap-deals", hidden=True)

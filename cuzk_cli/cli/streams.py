@@ -12,6 +12,8 @@ import sys
 
 from ..errors import CuzkError, Exit, fail
 
+LARGEST_INPUT = 1 << 31     # bytes of standard input; what it is for has a limit of its own
+
 _closed: set[int] = set()       # descriptors that were closed when we began
 _answered = False
 

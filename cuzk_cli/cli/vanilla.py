@@ -52,7 +52,7 @@ def make(options: VanillaOptions, request: Callable[[], object]) -> int:
         put(data)
         return found["exit"]
     if path is not None:
-        output.write(path, data)
+        output.write(path, data, options.force)
         found = {**found, "file": str(path)}
     put_json({"schema_version": SCHEMA_VERSION, **found})
     return found["exit"]

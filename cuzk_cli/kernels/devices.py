@@ -19,8 +19,9 @@ SHARDED, EVERYWHERE = PartitionSpec(AXIS), PartitionSpec()
 
 @functools.cache
 def mesh() -> Mesh:
-    """All local devices of the default platform, in one row."""
-    return Mesh(np.array(jax.local_devices()), (AXIS,))
+    """The local devices of the default platform in one row, a power of two of them: buckets and lanes are shared evenly."""
+    devices = jax.local_devices()
+    return Mesh(np.array(devices[:1 << (len(devices).bit_length() - 1)]), (AXIS,))
 
 
 def shards() -> int:

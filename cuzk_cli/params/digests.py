@@ -1,8 +1,8 @@
 """Digests of parameter files, and the memory of them: hashing 33 GiB on every start would take a minute.
 
 The published digest of a file is the first 32 hex digits of its BLAKE2b-512 (storage-proofs-core
-src/parameter_cache.rs). A remembered digest holds for the file with the same path, size, modification time and inode;
-one small JSON file each.
+src/parameter_cache.rs). A remembered digest holds for the file with the same path, size, inode and times of
+modification and change, which nobody can set back; one small JSON file each.
 """
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def digest_file(path) -> str:
 
 def _key(path, status: os.stat_result) -> dict:
     return {"path": os.path.realpath(path), "size": status.st_size, "mtime_ns": status.st_mtime_ns,
-            "inode": status.st_ino}
+            "inode": status.st_ino, "ctime_ns": status.st_ctime_ns}
 
 
 def _place(path) -> Path:

@@ -200,6 +200,9 @@ def _refuse_small(source: _Source) -> None:
                "an interrupted download, or an error page saved in place of the file: fetch it again")
 
 
+_MOST_INPUTS = 1 << 20      # of a circuit: WindowPoSt of 32 GiB has 25,840
+
+
 def _read_count(source: _Source, offset: int, name: str, room: int, width: int) -> int:
     """A vector's length, known to fit into the file."""
     buffer = bytearray(_COUNT.size)
@@ -216,10 +219,12 @@ def _read_count(source: _Source, offset: int, name: str, room: int, width: int) 
                f"{source.size} bytes", "the file is cut off, or is none of this kind: fetch it again")
 
 
-def _read_head(source: _Source, room: int) -> VerifyingKey:
-    """The verifying key at the start of a file that must hold `room` bytes more."""
+def _read_head(source: _Source, room: int, ic: int | None) -> VerifyingKey:
+    """The verifying key at the start of a file that must hold `room` bytes more, for `ic` inputs where that is known."""
     _refuse_small(source)
     count = _read_count(source, _IC_COUNT, "ic", room, G1_BYTES)
+    if count != (min(count, _MOST_INPUTS) if ic is None else ic):
+        raise _mismatch(source.path, "ic", _MOST_INPUTS if ic is None else ic, count)
     raw = bytearray(VK_FIXED_BYTES + G1_BYTES * count)
     source.read(0, memoryview(raw))
     return VerifyingKey(raw, source.path)
@@ -238,16 +243,14 @@ def read_verifying_key(path, ic: int | None = None) -> VerifyingKey:
     source = _Source(path)
     try:
         if source.path.endswith(".params"):
-            key = _read_head(source, 0)
+            key = _read_head(source, 0, ic)
         else:
-            key = _read_head(source, 0)
+            key = _read_head(source, 0, ic)
             if len(key.raw) != source.size:
                 raise fail(Exit.PARAMETERS, "compare the size with the counts", source.path,
                            f"{len(key.raw)} bytes", f"{source.size} bytes", "the file is damaged: fetch it again")
     finally:
         source.close()
-    if ic is not None and key.ic_count != ic:
-        raise _mismatch(source.path, "ic", ic, key.ic_count)
     return key
 
 
@@ -266,7 +269,7 @@ class ParameterFile:
         self._source = _Source(path)
         self.path, self.size, self.identity = self._source.path, self._source.size, self._source.identity
         try:
-            self._read_header()
+            self._read_header(None if counts is None else counts.ic)
             if counts is not None:
                 for name, expected, actual in zip(Counts._fields, counts, self.counts):
                     if expected != actual:
@@ -275,9 +278,9 @@ class ParameterFile:
             self.close()
             raise
 
-    def _read_header(self) -> None:
+    def _read_header(self, ic: int | None) -> None:
         room = _COUNT.size * len(VECTORS)
-        self.verifying_key = _read_head(self._source, room)
+        self.verifying_key = _read_head(self._source, room, ic)
         self.offsets, found, offset = {}, {}, len(self.verifying_key.raw)
         for name, width in VECTORS.items():
             room -= _COUNT.size

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Callable, Mapping, NamedTuple
@@ -20,6 +21,7 @@ LOCK = ".cuzk-generate.lock"
 FILE_PREFIX = "v28-"
 DEFAULT_FOLDER = Path("/var/tmp/filecoin-proof-parameters")    # storage-proofs-core src/settings.rs
 FOLDER_VARIABLE = "FIL_PROOFS_PARAMETER_CACHE"
+_LONGEST = 1 << 16          # bytes of a marker
 _WARNING = "Anyone can forge proofs under these parameters. The network does not accept them."
 
 
@@ -31,15 +33,14 @@ class Marker(NamedTuple):
 
 def read_marker(folder) -> Marker | None:
     """The marker of `folder`; None where there is none. A damaged marker still marks."""
+    path = Path(folder) / MARKER
     try:
-        text = (Path(folder) / MARKER).read_text()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, UnicodeDecodeError):
-        return Marker(None)
-    try:
-        seed = json.loads(text)["seed"]
-    except (ValueError, KeyError, TypeError):
+        if not os.path.lexists(path):
+            return None
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)      # never waits for a pipe's writer
+        with os.fdopen(fd, "rb") as file:
+            seed = json.loads(file.read(_LONGEST))["seed"] if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Marker(None)
     return Marker(seed if isinstance(seed, str) else None)
 

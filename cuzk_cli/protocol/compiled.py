@@ -28,9 +28,37 @@ from numba.extending import intrinsic  # noqa: E402
 __all__ = ["intrinsic", "ir", "njit", "types"]
 
 
+class _Cache:
+    """numba's disk cache of one function, except that a cache that is damaged or full costs a compilation, not the call."""
+
+    def __init__(self, cache):
+        self._cache = cache
+
+    def load_overload(self, *arguments):
+        try:
+            return self._cache.load_overload(*arguments)
+        except Exception:               # whatever lies in the folder: pickles of anything raise anything
+            return None
+
+    def save_overload(self, *arguments) -> None:
+        try:
+            self._cache.save_overload(*arguments)
+        except Exception:
+            try:
+                self._cache.flush()     # an index that cannot be read can be written anew
+                self._cache.save_overload(*arguments)
+            except Exception:
+                pass
+
+    def __getattr__(self, name: str):
+        return getattr(self._cache, name)
+
+
 def njit(function):
     """Compile to native code at the first call, without the interpreter lock; cached on disk where that is possible."""
     try:
-        return numba.njit(function, cache=True, nogil=True)
+        compiled = numba.njit(function, cache=True, nogil=True)
     except RuntimeError:                # numba found no folder for its cache
         return numba.njit(function, nogil=True)
+    compiled._cache = _Cache(compiled._cache)
+    return compiled

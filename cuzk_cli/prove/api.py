@@ -14,7 +14,6 @@ from typing import Callable
 from ..circuits import columns
 from ..circuits import digest as circuit_digest
 from ..errors import CuzkError, Exit, fail
-from ..kernels import runtime
 from ..params import locate as params_locate
 from ..params.format import Counts, read_verifying_key
 from ..protocol import table
@@ -22,6 +21,7 @@ from ..status import Tracker
 from . import circuits, memory, verifier
 from .kind import Prepared, Request
 from .options import Options
+from .platform import start_device
 
 Verifies = Callable[[bytes], bool]      # does a proof hold for a request?
 
@@ -84,7 +84,7 @@ def verify(request: Request, proof: bytes, options: Options = Options(), show_in
                        f"{structure.n_inputs - 1} for {kind} {size.name}", f"{len(given)}")
     good = verifier.verify_partitions(verifier.prepare(key), inputs, proof)
     circuit = params_locate.Circuit.of(kind, size)
-    accepts = params_locate.network_accepts_key(circuit, key) if options.vk else located.network_accepts
+    accepts = params_locate.network_accepts_key(circuit, key)
     bad = [k for k, verdict in zip(prepared.partitions, good) if not verdict]
     problems = [] if not bad else fail(
         Exit.VERIFICATION, "verify the proof", None, "a proof that verifies",
@@ -173,7 +173,7 @@ def generate(kind: str, sector_size: str, seed: str, folder: str, device: str = 
              warn: Callable[[str], None] = lambda text: None) -> dict:
     """Make test parameters from a known trapdoor. Raises CuzkError (USAGE, PARAMETERS, RESOURCES, OUTPUT)."""
     size = table.parse_size(sector_size)
-    runtime.setup(device)
+    start_device(device)
     from ..params.generate import device_fixed_base, generate as generate_files
 
     structure = circuits.structure(kind, size.bytes)

@@ -316,8 +316,8 @@ class Engine:
             error = error or fail(
                 Exit.VERIFICATION, f"verify partition {', '.join(map(str, bad))} of {job.id}", None,
                 "a proof that verifies", f"one that does not, {item.attempt} times",
-                "the witness does not satisfy the circuit, the parameters are of another one, "
-                "or the device computes wrongly")
+                "the witness does not satisfy the circuit, the parameters are of another one or hold points outside the "
+                "subgroup, or the device computes wrongly")
             failures = dict.fromkeys(bad)
         again = {} if failures or not job.wanted else {k: item.assignments[k] for k in bad}
         outcome = "failed" if failures or (bad and not again) else "retry" if again else "done"

@@ -229,7 +229,7 @@ def _warnings(registered: Registered) -> list[str]:
 def _from_file(request: Request, check: bool) -> Prepared:
     given, asked, miner = _options(request)
     path = source_name(request.c1)
-    found = c1.parse(read_source(request.c1), path)
+    found = c1.parse(read_source(request.c1, c1.LARGEST), path)
     problems: list[Problem] = []
 
     def differs(what: str, expected, actual, hint: str | None = None) -> None:

@@ -20,9 +20,8 @@ from typing import Callable
 from .. import __version__
 from ..errors import CuzkError, Exit, Problem, fail
 from ..faults import as_error
-from ..kernels import runtime
 from ..params.format import Counts
-from ..params.locate import TEST_SEED
+from ..params.locate import TEST_SEED, network_accepts_key
 from ..protocol.table import SIZES, Size
 from ..sectors import watch
 from ..status import Tracker
@@ -32,6 +31,7 @@ from .joblock import JobLock
 from .journal import Journal
 from .kind import Prepared, Request, job_id
 from .options import Options
+from .platform import start_device
 from .urgency import Order, Urgency, of_kind
 
 LOADING = 2             # requests that are read at a time, besides those that are more urgent
@@ -98,7 +98,7 @@ class Prover:
 
     def __init__(self, options: Options = Options(), tracker: Tracker | None = None,
                  warn: Callable[[str], None] = lambda text: None):
-        runtime.setup(options.device)
+        start_device(options.device)
         from .engine import Engine          # imports JAX, which is configured now
 
         self.options, self.tracker = options, tracker if tracker is not None else Tracker()
@@ -137,7 +137,7 @@ class Prover:
         if deadline is not None:
             late = lambda: ticket.fail(fail(Exit.DEADLINE, f"prove {ticket.job_id or request.label}", None,
                                             "a proof before its deadline", "none by then"))
-            timer = threading.Timer(max(deadline - time.time(), 0), late)
+            timer = threading.Timer(min(max(deadline - time.time(), 0), threading.TIMEOUT_MAX), late)
             timer.daemon = True
             timer.start()
             ticket.result.add_done_callback(lambda _: timer.cancel())
@@ -171,8 +171,13 @@ class Prover:
                 if self._closed:
                     return
                 self._loading.append(ticket)
-            threading.Thread(target=self._load, args=(ticket,), name=f"load {ticket.request.label}"[:40],
-                             daemon=True).start()
+            try:
+                threading.Thread(target=self._load, args=(ticket,), name=f"load {ticket.request.label}"[:40],
+                                 daemon=True).start()
+            except RuntimeError as error:       # no thread can be started
+                ticket.fail(as_error(f"prove {ticket.request.label}", error))
+                with self._changed:
+                    self._loading.remove(ticket)
 
     def _loadable(self) -> Ticket | None:
         while self._waiting and not self._waiting[0][1].wanted:
@@ -302,11 +307,14 @@ class Prover:
                 if self._jobs.get(name, (None,))[0] is job:
                     del self._jobs[name]
                 self._changed.notify_all()
+            given = ticket, prepared, located, key, job, timings, journal, lock, fixed, resumed
             try:
-                self._deliveries.submit(self._ended, ticket, prepared, located, key, job, timings, journal, lock, fixed,
-                                        resumed)
-            except RuntimeError:            # closed meanwhile
-                self._unlock(lock)
+                self._deliveries.submit(self._ended, *given)
+            except RuntimeError:            # no thread can be started, or it is closed and nobody waits
+                if self._closed:
+                    self._unlock(lock)
+                else:
+                    self._ended(*given)
 
         ticket.on_cancel = lambda error: self._leave(name, ticket, error)
         if found is None:
@@ -352,7 +360,7 @@ class Prover:
             "timings": {name: None if v is None else round(v, 1) for name, v in timings.items()},
             "peak_memory_bytes": self.engine.peak_memory,
             "parameters": {"file": str(located.params), "size_bytes": key.file.size, "digest": located.digest},
-            "network_accepts": located.network_accepts,
+            "network_accepts": _accepts(located, key.file.verifying_key),
             "device": _device(), "versions": _versions(), "ok": True, "exit": 0, "errors": [],
             "warnings": prepared.warnings + located.warnings,
         }
@@ -401,6 +409,11 @@ class Prover:
         self._deliveries.shutdown(wait=False)
         for lock in list(self._locks):
             self._unlock(lock)
+
+
+def _accepts(located, key) -> bool | None:
+    """What is known of the file, unless the key at its head says no."""
+    return False if network_accepts_key(located.circuit, key) is False else located.network_accepts
 
 
 def _versions() -> dict:

@@ -1,7 +1,8 @@
 """The synthesis pool: spawned processes without JAX that turn vanilla data into assignments.
 
-One thread here stands for one process there. A process that dies (a signal, the OOM killer) is named in a warning, started
-anew once per pool, and its partition is synthesised again; a second death fails the partition.
+One thread here stands for one process there, which is started when there is work for it. A process that dies (a signal,
+the OOM killer) is named in a warning, started anew once per pool, and its partition is synthesised again; a second death
+fails the partition.
 """
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from concurrent.futures import Future
 from typing import Callable, NamedTuple
 
 from ..errors import CuzkError, Exit, fail
-from ..faults import log
+from ..faults import as_error, log
 from .shared import attach
 from .worker import receive, send
 
@@ -26,6 +27,10 @@ class Synthesised(NamedTuple):
 
     assignment: object      # circuits.Assignment, read-only views
     milliseconds: float     # inside the worker: witness, row values and the copy to shared memory
+
+
+class _Gone(Exception):
+    """The other end of a worker's socket is closed."""
 
 
 class _Process:
@@ -63,7 +68,7 @@ class SynthesisPool:
         self._tasks: queue.SimpleQueue = queue.SimpleQueue()
         self._warn, self._lock, self._rebuilt, self._closed = warn, threading.Lock(), False, False
         self._processes: list[_Process] = []
-        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(workers)]
+        self._threads = [threading.Thread(target=self._serve, args=(i == 0,), daemon=True) for i in range(workers)]
         for thread in self._threads:
             thread.start()
 
@@ -91,63 +96,85 @@ class SynthesisPool:
     def _start(self) -> _Process:
         with self._lock:
             if self._closed:
-                raise EOFError
+                raise fail(Exit.INTERNAL, "synthesis stopped")
             process = _Process()
             self._processes.append(process)
             return process
 
-    def _serve(self) -> None:
-        try:
-            process = self._start()
-        except EOFError:
-            return
+    def _serve(self, eager: bool) -> None:
+        """One worker at a time; it is started with the first task, or at once where that is not worth waiting for."""
+        process = None
+        if eager:
+            try:
+                process = self._start()
+            except (CuzkError, OSError):
+                pass                # it comes again with the first task, which has somebody to tell
         while (item := self._tasks.get()) is not None:
             task, started, future = item
-            if not future.set_running_or_notify_cancel():
-                continue
-            started()
-            while True:
-                try:
-                    future.set_result(self._ask(process, task))
-                except (EOFError, OSError):
-                    process, again = self._bury(process, task, future)
-                    if process is None:
-                        return
-                    if again:
-                        continue
-                except CuzkError as error:
-                    future.set_exception(error)
-                break
+            if future.set_running_or_notify_cancel():
+                started()
+                process = self._synthesise(process, task, future)
+
+    def _synthesise(self, process: _Process | None, task, future: Future) -> _Process | None:
+        """Answer one task; the worker that is there for the next one."""
+        while True:
+            try:
+                if process is None:
+                    process = self._start()
+                future.set_result(self._ask(process, task))
+            except _Gone:
+                gone, process = process, None
+                if self._bury(gone, future):
+                    continue
+            except Exception as error:      # whatever it is, the thread goes on and somebody is told
+                future.set_exception(as_error(f"synthesis of {task[0]}", error))
+            return process
 
     def _ask(self, process: _Process, task) -> Synthesised:
-        send(process.socket, task)
-        answer, fd = receive(process.socket)
+        try:
+            send(process.socket, task)
+            answer, fd = receive(process.socket)
+        except (EOFError, OSError):
+            raise _Gone from None
         if answer[0] == "done":
+            if fd is None:          # the system had no descriptor for us
+                raise fail(Exit.RESOURCES, f"synthesis of {task[0]}", None, "an open file for its memory",
+                           "too many open files")
             return Synthesised(attach(fd, *answer[1:3]), answer[3])
         if answer[0] == "refused":
             raise answer[1]
         raise fail(Exit.INTERNAL, f"synthesis of {task[0]} failed", actual=answer[1].strip().splitlines()[-1],
                    hint=log(answer[1]))
 
-    def _bury(self, process: _Process, task, future: Future) -> tuple[_Process | None, bool]:
-        """A worker died: name it, start another, and say whether its task is to be tried again."""
-        code = process.process.wait()
-        how = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
+    def _bury(self, process: _Process, future: Future) -> bool:
+        """A worker died: name it, and say whether its task is to be tried again; else the future has the reason."""
+        process.socket.close()
+        try:
+            code = process.process.wait(5)
+        except subprocess.TimeoutExpired:   # it lives, but does not talk
+            process.process.kill()
+            code = process.process.wait()
+        how = f"signal {-code} ({_signal_name(-code)})" if code < 0 else f"exit code {code}"
         with self._lock:
             self._processes.remove(process)
             first, self._rebuilt = not self._rebuilt, True
             closed = self._closed
-        process.socket.close()
         text = f"synthesis worker {process.process.pid} ended by {how}"
         if closed:
             future.set_exception(fail(Exit.INTERNAL, "synthesis stopped"))
-            return None, False
-        if not first:
+        elif not first:
             killed = code == -signal.SIGKILL
             future.set_exception(fail(
                 Exit.RESOURCES if killed else Exit.INTERNAL, f"{text}, a second time",
                 hint="the system may have run out of memory" if killed else None,
             ))
-            return self._start(), False
-        self._warn(f"{text}; the pool is rebuilt and the partition synthesised again")
-        return self._start(), True
+        else:
+            self._warn(f"{text}; the pool is rebuilt and the partition synthesised again")
+        return first and not closed
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "a signal without a name"

@@ -15,6 +15,7 @@ import time
 import traceback
 
 from ..errors import CuzkError
+from ..faults import as_error
 
 LENGTH = struct.Struct("<Q")
 
@@ -66,8 +67,9 @@ def serve(connection: socket.socket) -> None:
             del assignment
         except CuzkError as error:
             fd, answer = None, ("refused", error)
-        except Exception:                           # whatever it is, the owner reports it with its trace
-            fd, answer = None, ("failed", traceback.format_exc())
+        except Exception as error:                  # whatever it is, the owner reports it, a fault with its trace
+            known = as_error(f"synthesis of {task[0]}", error) if isinstance(error, (MemoryError, OSError)) else None
+            fd, answer = None, ("refused", known) if known else ("failed", traceback.format_exc())
         try:
             send(connection, answer, fd)
         except ConnectionError:

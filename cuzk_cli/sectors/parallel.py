@@ -17,8 +17,8 @@ def each(work: Callable, items: Sequence, name: Callable[[object], str], seconds
          readers: int = READERS) -> list:
     """work(i, item) of every item, in order: what it gave, or the CuzkError that it raised.
 
-    An item whose reads (`watch.reading`) have taken more than `seconds` together is a CuzkError (INPUT) that names it; what
-    it computes does not count. What else `work` raises is raised here.
+    An item whose reads (`watch.reading`) have taken more than `seconds` together is a CuzkError (INPUT) that names it;
+    what it computes does not count. What else `work` raises is raised here.
     """
     found: dict[int, object] = {}
     running: dict[int, int] = {}            # item -> thread

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from . import process, schema
 from .snapshot import rfc3339
+from .state import KEEP_EPOCHS
 from .tracker import SCHEMA_VERSION
 from .writer import ENDED_SECONDS, STATUS_NAME, read_whole, status_folder
 
@@ -134,7 +135,8 @@ def _empty() -> dict:
     return {"uptime_secs": 0.0,
             "memory": {"total_bytes": None, "used_bytes": None, "available_bytes": None, "rss_bytes": None},
             "synthesis": {"max_concurrent": 0, "active": 0}, "pipelines": [], "gpu_workers": [],
-            "allocations": {"srs": [], "pce": []}, "loading": [], "blocked": [], "counters": counters, "last_error": None}
+            "allocations": {"srs": [], "pce": []}, "loading": [], "blocked": [], "epochs": [],
+            "counters": counters, "last_error": None}
 
 
 def _process(file: _File) -> dict:
@@ -153,6 +155,7 @@ def _merged(files: list[_File]) -> dict:
     for file in sorted(whole, key=lambda file: (file.state in _GONE, -file.document["written_at_unix"])):
         _merge(answer, file.document, file.state)
     counters = answer["counters"]
+    answer["epochs"] = sorted(answer["epochs"], key=lambda epoch: epoch["ended_at_unix"])[-KEEP_EPOCHS:]
     counters["completed_total"], counters["failed_total"] = counters["total_completed"], counters["total_failed"]
     return answer
 
@@ -170,6 +173,7 @@ def _merge(answer: dict, document: dict, state: str) -> None:
         elif not (gone and key in current):
             counters[key] = value + more[key]
     answer["pipelines"] += [{**(_interrupted(job, state) if gone else job), **owner} for job in document["pipelines"]]
+    answer["epochs"] += [{**epoch, **owner} for epoch in document.get("epochs", ())]     # history, also of what is gone
     error, shown = document["last_error"], answer["last_error"]
     if error is not None and (shown is None or shown["at_unix"] < error["at_unix"]):
         answer["last_error"] = {**error, "pid": document["pid"]}

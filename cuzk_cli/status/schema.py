@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from .state import PARTITION_STATES
+from .state import OUTCOMES, PARTITION_STATES
 
 _TEXT, _COUNT, _FLAG = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
 _SECS = {"type": "number", "minimum": 0}
@@ -64,6 +64,9 @@ _ERROR = {"code": _null(_TEXT), "exit": _null(_COUNT), "stage": _TEXT, "job_id":
 _OWNER = {"pid": _COUNT, "run_id": _TEXT}
 _LOADING = {"kind": _TEXT, "label": _TEXT, "seconds": _SECS}
 _BLOCKED = {"operation": _TEXT, "path": _TEXT, "seconds": _SECS}
+_EPOCH = {"epoch": _COUNT, "job_id": _TEXT, "partition": _null(_COUNT), "partitions": _list(_COUNT),
+          "worker_id": _COUNT, "gpu_ordinal": _COUNT, "outcome": {"type": "string", "enum": list(OUTCOMES)},
+          "gpu_ms": _null(_SECS), "started_at_unix": _NUMBER, "ended_at_unix": _NUMBER}
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 DOCUMENT = {**_DIALECT, "title": "status file of one process", **_object({
@@ -74,13 +77,14 @@ DOCUMENT = {**_DIALECT, "title": "status file of one process", **_object({
     "run_id": _TEXT, "pid": _COUNT, "pid_start": _null(_COUNT), "boot_id": _null(_TEXT), "host": _TEXT,
     "version": _TEXT, "written_at": _TEXT, "written_at_unix": _NUMBER, "written_at_boottime": _null(_NUMBER),
     "heartbeat_seconds": _SECS})}
-DOCUMENT["properties"] |= {"loading": _list(_object(_LOADING)), "blocked": _list(_object(_BLOCKED))}    # added later
+DOCUMENT["properties"] |= {     # added later
+    "loading": _list(_object(_LOADING)), "blocked": _list(_object(_BLOCKED)), "epochs": _list(_object(_EPOCH))}
 
 ANSWER = {**_DIALECT, "title": "cuzk status --json", **_object({
     "uptime_secs": _SECS, "memory": _MEMORY, "synthesis": _SYNTHESIS,
     "pipelines": _list(_object({**_PIPELINE, **_OWNER})), "gpu_workers": _list(_object({**_WORKER, **_OWNER})),
     "allocations": _ALLOCATIONS, "loading": _list(_object({**_LOADING, **_OWNER})),
-    "blocked": _list(_object({**_BLOCKED, **_OWNER})),
+    "blocked": _list(_object({**_BLOCKED, **_OWNER})), "epochs": _list(_object({**_EPOCH, **_OWNER})),
     "counters": _object({**_COUNTERS["properties"], "completed_total": _COUNT, "failed_total": _COUNT}),
     "schema_version": {"type": "integer", "enum": [1]}, "ok": _FLAG,
     "state": {"type": "string", "enum": ["fresh", "stale", "dead", "absent", "unreadable"]}, "reasons": _list(_TEXT),

@@ -4,7 +4,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from . import process
-from .state import OUTCOMES, Job, Moment, Partition, State
+from .state import KEEP_EPOCHS_SECONDS, OUTCOMES, Epoch, Job, Moment, Partition, State
 
 
 def rfc3339(unix: float) -> str:
@@ -46,6 +46,8 @@ def snapshot(state: State, began: Moment, now: Moment) -> dict:
             **{f"epochs_{outcome}": tally.outcomes[outcome] for outcome in OUTCOMES},
             "ignored_ends": tally.ignored_ends, "ignored_events": tally.ignored_events},
         "last_epoch": state.last_epoch,
+        "epochs": [_epoch(epoch, state.workers[epoch.worker].ordinal, now) for epoch in state.closed
+                   if now.mono - epoch.ended.mono <= KEEP_EPOCHS_SECONDS],
         "last_error": error and {**error, "at": rfc3339(error["at"].wall), "at_unix": round(error["at"].wall, 3)},
     }
 
@@ -82,6 +84,17 @@ def _worker(number: int, worker, now: Moment) -> dict:
             "idle_secs": None if shown else _secs(worker.since, now),
             "epoch": shown and shown.number, "open_epochs": sorted(worker.open),
             "current_partitions": list(shown.partitions) if shown else []}
+
+
+def _epoch(epoch: Epoch, ordinal: int, now: Moment) -> dict:
+    """A closed one. Its times are told by the present wall clock, so that a clock that was set moves all of them."""
+    def unix(moment: Moment) -> float:
+        return round(now.wall - (now.mono - moment.mono), 3)
+
+    return {"epoch": epoch.number, "job_id": epoch.job_id, "partition": epoch.partition,
+            "partitions": list(epoch.partitions), "worker_id": epoch.worker, "gpu_ordinal": ordinal,
+            "outcome": epoch.outcome, "gpu_ms": _round(epoch.gpu_ms),
+            "started_at_unix": unix(epoch.started), "ended_at_unix": unix(epoch.ended)}
 
 
 def _secs(start: Moment, now: Moment) -> float:

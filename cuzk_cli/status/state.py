@@ -13,12 +13,15 @@ is counted and changes nothing.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 PARTITION_STATES = ("pending", "synthesizing", "synth_done", "gpu", "done", "failed")
 OUTCOMES = {"done": "done", "failed": "failed", "retry": "synth_done"}      # of an epoch -> state of its partitions
 KEEP_FINISHED = 32          # jobs that stay visible after their end
+KEEP_EPOCHS = 1000          # closed epochs that stay visible, for as long as
+KEEP_EPOCHS_SECONDS = 3600.0
 _NUMBERS = itertools.count(1)       # of the process: an end that outlives its tracker finds no other's epoch
 
 
@@ -78,6 +81,9 @@ class Epoch:
     partitions: list[int]
     worker: int
     started: Moment
+    ended: Moment | None = None
+    outcome: str | None = None              # of OUTCOMES, once closed
+    gpu_ms: float | None = None             # device work, as measured by the caller
 
 
 @dataclass
@@ -119,6 +125,7 @@ class State:
         self.jobs: dict[str, Job] = {}
         self.workers: dict[int, Worker] = {}
         self.epochs: dict[int, Epoch] = {}      # open ones
+        self.closed: deque[Epoch] = deque(maxlen=KEEP_EPOCHS)   # in the order of their ends
         self.last_epoch = 0                     # the newest, 0 before the first
         self.limit = 0
         self.tally = Tally()
@@ -263,6 +270,8 @@ class State:
             return
         self.tally.outcomes[outcome] += 1
         self._release(self.workers[epoch.worker], epoch, now)
+        epoch.ended, epoch.outcome, epoch.gpu_ms = now, outcome, gpu_ms
+        self.closed.append(epoch)
         for index in epoch.partitions:
             part = epoch.job.partitions.get(index) if epoch.job else None
             if part is None or not self._is_newest(part, epoch):
@@ -272,6 +281,7 @@ class State:
             part.gpu_ms = part.epoch_ms if gpu_ms is None else gpu_ms
         if epoch.job is not None:
             self._moved(epoch.job, now)
+        epoch.job = None                        # history keeps no job alive
 
     def partition_failed(self, job_id: str, index: int, error: str, now: Moment) -> None:
         """The end of its attempt: what an epoch that is still open says later of this partition changes nothing."""

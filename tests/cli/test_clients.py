@@ -56,6 +56,7 @@ def test_submit_and_wait(daemon, tmp_path):
     assert daemon.run("wait", ids[0], "-o", "p.bin", "--force").code == 0
     listed = daemon.run("jobs", "list")
     assert [line.split()[0] for line in listed.out.decode().splitlines()] == ids and b"  done  1/1" in listed.out
+    assert daemon.run("jobs").out.split()[:4] == listed.out.split()[:4]
     assert [job["job_id"] for job in json.loads(daemon.run("jobs", "list", "--json").out)["jobs"]] == ids
 
 

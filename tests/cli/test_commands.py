@@ -219,7 +219,7 @@ def test_output_rules(tmp_path, monkeypatch):
     result = {"proof": (b"\x80" * 192).hex(), "ok": True}
     assert output.existing(path, False, True, good) is None and not path.exists()
     for form in output.FORMATS:
-        output.write(path, output.encode(result, form))
+        output.write(path, output.encode(result, form), True)
         assert output.decode(path.read_bytes(), path) == b"\x80" * 192
         assert output.existing(path, False, True, good) == b"\x80" * 192
     for keep, verifies in ((False, good), (True, lambda proof: False)):
@@ -237,7 +237,7 @@ def test_output_rules(tmp_path, monkeypatch):
     before = path.read_bytes()
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CuzkError) as raised:
-        output.write(path, b"new")
+        output.write(path, b"new", True)
     assert raised.value.exit == Exit.OUTPUT and path.read_bytes() == before and os.listdir(tmp_path) == ["p.json"]
 
 

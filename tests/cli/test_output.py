@@ -1,6 +1,7 @@
 """Proof files: formats, what happens to files that exist, whole files or none."""
 
 import base64
+import errno
 import json
 import os
 import subprocess
@@ -163,7 +164,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch, failing):
     (tmp_path / "p").write_bytes(b"old")
     monkeypatch.setattr(os, failing, refuse)
     with pytest.raises(CuzkError) as caught:
-        output.write(tmp_path / "p", b"new")
+        output.write(tmp_path / "p", b"new", True)
     assert caught.value.exit == 18 and "No space left" in str(caught.value)
     assert os.listdir(tmp_path) == ["p"] and (tmp_path / "p").read_bytes() == b"old"
 
@@ -190,3 +191,43 @@ def test_one_unwritable_file_stops_no_other(tmp_path):
     done = cuzk(tmp_path, "prove", "snap", "s-t01000-1", "s-t01000-2", "--out-dir", "d")
     assert [r["exit"] for r in answer_of(done)["results"]] == [18, 0] and done.returncode == 18
     assert (tmp_path / "d" / "s-t01000-2.snap.json").is_file()
+
+
+def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path):
+    (tmp_path / "p").write_bytes(b"another's")
+    with pytest.raises(CuzkError) as caught:
+        output.write(tmp_path / "p", b"new", False)
+    assert caught.value.exit == 18 and (tmp_path / "p").read_bytes() == b"another's"
+    assert os.listdir(tmp_path) == ["p"]
+    output.write(tmp_path / "q", b"new", False)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    output.write(tmp_path / "nowhere", b"new", False)
+    assert (tmp_path / "q").read_bytes() == (tmp_path / "nowhere").read_bytes() == b"new"
+    assert sorted(os.listdir(tmp_path)) == ["nowhere", "p", "q"]
+
+
+@pytest.mark.parametrize("error", ["EPERM", "EOPNOTSUPP"])
+def test_file_systems_without_links(tmp_path, monkeypatch, error):
+    def refuse(*arguments):
+        raise OSError(getattr(errno, error), "no links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    output.write(tmp_path / "p", b"new", False)
+    with pytest.raises(CuzkError):
+        output.write(tmp_path / "p", b"newer", False)
+    assert (tmp_path / "p").read_bytes() == b"new" and os.listdir(tmp_path) == ["p"]
+
+
+@pytest.mark.parametrize("name", ["é" * 126, "x" * 255, "-", ".p", "a\nb"])
+def test_odd_names(tmp_path, name):
+    output.check_writable(tmp_path / name)
+    output.write(tmp_path / name, b"new", False)
+    assert (tmp_path / name).read_bytes() == b"new" and os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "é" * 128])
+def test_names_that_are_too_long(tmp_path, name):
+    for attempt in (output.check_writable, lambda path: output.write(path, b"new", True)):
+        with pytest.raises(CuzkError) as caught:
+            attempt(tmp_path / name)
+        assert caught.value.exit == 18 and not os.listdir(tmp_path)

@@ -81,7 +81,8 @@ def test_verify_says_no(inside, proof, change, tmp_path):
     ([], 2, "--randomness"), (["--randomness", RANDOMNESS], 2, "--sector"),
     (["--randomness", RANDOMNESS, "--sector", "1"], 2, "NUMBER:COMM_R"),
     (["--randomness", RANDOMNESS, "--sector", NUMBERED[0]], 2, "--sector-size"),
-    (["--randomness", RANDOMNESS, "--sector", NUMBERED[0], "--sector", NUMBERED[0], "--sector-size", "2KiB"], 10, "twice"),
+    (["--randomness", RANDOMNESS, "--sector", NUMBERED[0], "--sector", NUMBERED[0], "--sector-size", "2KiB"], 10,
+     "twice"),
     (["--randomness", RANDOMNESS[:62], "--sector", NUMBERED[0], "--sector-size", "2KiB"], 2, "31 bytes"),
     (["--public-inputs", "-"], 2, "--sector-size"),
     (["--public-inputs", "/nowhere", "--sector-size", "2KiB"], 10, "/nowhere")])
@@ -91,8 +92,8 @@ def test_verify_cannot_say(inside, proof, arguments, code, said):
 
 
 def test_public_inputs_of_another_circuit(inside, proof):
-    found = inside("verify", "window", "--sector-size", "2KiB", "--public-inputs", "-", "--proof", proof("window"), "--vk",
-                   VK["window"], stdin=json.dumps(PROOFS["winning"]["public_inputs"]).encode())
+    found = inside("verify", "window", "--sector-size", "2KiB", "--public-inputs", "-", "--proof", proof("window"),
+                   "--vk", VK["window"], stdin=json.dumps(PROOFS["winning"]["public_inputs"]).encode())
     assert found.code == 10 and "22 for window 2KiB" in found.lines[0] and "132" in found.lines[0]
 
 
@@ -109,8 +110,8 @@ def test_vanilla(inside, kind, tmp_path):
     raw = inside("vanilla", kind, *sectors(kind), *GIVEN, "-o", "-", "--format", "bincode").out
     want = json.loads((FIXTURES / "circuits" / f"{kind}-2KiB.json").read_text())["partitions"][0]
     for source, stdin in ((file, b""), ("-", raw), ("-", found.out)):
-        digest = inside("circuit", "digest", kind, "--sector-size", "2KiB", "--vanilla", source, "--randomness", RANDOMNESS,
-                        stdin=stdin)
+        digest = inside("circuit", "digest", kind, "--sector-size", "2KiB", "--vanilla", source, "--randomness",
+                        RANDOMNESS, stdin=stdin)
         (made,) = json.loads(digest.out)["partitions"]
         assert {name: made[name] for name in want} == want
 
@@ -167,8 +168,8 @@ def test_explain(inside):
 
 
 def prove(folder, kind, *arguments):
-    done = subprocess.run([*REAL, "prove", kind, *map(str, arguments), "--test-params", "--device", "cpu", "--progress", "none"],
-                          capture_output=True, cwd=folder, env=own_caches(folder), timeout=900)
+    done = subprocess.run([*REAL, "prove", kind, *map(str, arguments), "--test-params", "--device", "cpu",
+                           "--progress", "none"], capture_output=True, cwd=folder, env=own_caches(folder), timeout=900)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done.returncode, json.loads(done.stdout)
 

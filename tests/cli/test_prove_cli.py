@@ -141,7 +141,7 @@ def test_an_existing_file_is_kept_where_it_verifies(device, tmp_path):
     out = tmp_path / "p"
     assert device.cuzk(SECTOR, "-o", out).json["results"][0]["reused"] is False and device.started == 1
     for format in output.FORMATS:       # whatever its format
-        output.write(out, output.encode({"proof": PROOF.hex()}, format))
+        output.write(out, output.encode({"proof": PROOF.hex()}, format), True)
         before = out.read_bytes()
         again = device.cuzk(SECTOR, "-o", out, "--format", "raw")
         assert again.code == 0 and again.json["results"][0]["reused"] is True and device.started == 1

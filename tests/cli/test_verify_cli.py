@@ -169,9 +169,23 @@ def test_a_key_that_cannot_be_read(inside, tmp_path, name):
 
 def test_the_key_in_a_folder_of_parameters(inside, monkeypatch):
     found = inside("verify", "snap", *commitments(), "--proof", "-", "--params", PARAMS, stdin=PROOF)
-    assert found.code == 0 and found.json["verifying_key"] == str(VK) and found.json["network_accepts"] is None
+    assert found.code == 0 and found.json["verifying_key"] == str(VK)
+    assert found.json["network_accepts"] is False       # its digest is not the published one
     monkeypatch.setenv("FIL_PROOFS_PARAMETER_CACHE", str(PARAMS))
     assert inside("verify", "snap", *commitments(), "--proof", "-", stdin=PROOF).json["verifying_key"] == str(VK)
+
+
+def test_the_key_that_was_used_says_whether_the_network_accepts(inside, tmp_path):
+    """A verdict that is remembered of the parameters beside it does not."""
+    from cuzk_cli.params import digests
+    from cuzk_cli.protocol.table import DIGESTS
+
+    (tmp_path / VK.name).write_bytes(VK.read_bytes())
+    params = tmp_path / f"{VK.stem}.params"
+    params.write_bytes(b"the network's")
+    digests.remember(params, DIGESTS["snap", "2KiB"][0])
+    found = inside("verify", "snap", *commitments(), "--proof", "-", "--params", tmp_path, stdin=PROOF)
+    assert found.code == 0 and found.json["network_accepts"] is False
 
 
 def test_the_head_of_a_parameter_file_is_a_key(inside, tmp_path):
@@ -205,5 +219,5 @@ def test_no_key_anywhere_says_what_to_fetch(inside, tmp_path):
 def test_it_is_read_as_it_was_written(inside, tmp_path):
     """What `prove` writes in each format is what `verify` reads."""
     for format in output.FORMATS:
-        output.write(tmp_path / "p", output.encode({"proof": PROOF.hex(), "ok": True}, format))
+        output.write(tmp_path / "p", output.encode({"proof": PROOF.hex(), "ok": True}, format), True)
         assert inside("verify", "snap", *commitments(), "--proof", tmp_path / "p", "--vk", VK).code == 0

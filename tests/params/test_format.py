@@ -19,6 +19,8 @@ from cuzk_cli.params.trapdoor import Trapdoor
 
 from .small import SLOW_FIXED_BASE, SmallCircuit, evaluate
 
+ROOT = Path(__file__).parents[2]
+
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "params"
 CIRCUIT = SmallCircuit(20, 2)
 COUNTS = Counts.of(CIRCUIT)
@@ -193,3 +195,14 @@ def test_bad_points_of_the_key(path, whole):
     refused(lambda: read_verifying_key(path).check(), "beta_g1", "infinity")
     path.write_bytes(b"\xff" + whole[1:])
     refused(lambda: read_verifying_key(path), f"{len(whole)} bytes that do not begin with a point")
+
+
+def test_a_sparse_file_of_many_inputs_is_not_read_whole(tmp_path):
+    """Its count of inputs is compared before the points are read."""
+    path = tmp_path / "big.vk"
+    with open(path, "wb") as file:
+        file.write(next((ROOT / "fixtures" / "params").glob("*.vk")).read_bytes()[:864] + (110_000_000).to_bytes(4, "big"))
+        file.truncate(868 + 96 * 110_000_000)
+    for ic in (5, None):
+        with pytest.raises(CuzkError, match="ic"):
+            read_verifying_key(path, ic)

@@ -150,3 +150,25 @@ def test_markers(tmp_path):
     assert read_marker(tmp_path).seed == "s"
     (tmp_path / MARKER).write_text("")
     assert read_marker(tmp_path) == marker.Marker(None)
+
+
+def test_markers_that_are_no_files_mark_and_hold_nobody_up(tmp_path):
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / MARKER)
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / MARKER).symlink_to(tmp_path / "none")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / MARKER).write_text("[" * 100000)
+    for name in ("pipe", "link", "deep"):
+        assert read_marker(tmp_path / name) == marker.Marker(None)
+
+
+def test_a_digest_is_not_remembered_of_a_file_whose_times_were_set_back(tmp_path):
+    path = tmp_path / "p.params"
+    path.write_bytes(b"real")
+    digests.remember(path, PUBLISHED)
+    assert digests.remembered(path) == PUBLISHED
+    times = os.stat(path)
+    path.write_bytes(b"fake")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert digests.remembered(path) is None

@@ -43,3 +43,21 @@ def test_compiles_where_numba_finds_no_place_for_its_cache():
     with pytest.raises(RuntimeError, match="cannot cache"):
         numba.njit(scope["successor"], cache=True)
     assert njit(scope["successor"])(2) == 3
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:len(data) // 2], lambda data: os.urandom(len(data)),
+                                    lambda data: bytes([data[0] ^ 1]) + data[1:]])
+def test_a_damaged_cache_costs_a_compilation(tmp_path, damage):
+    code = ("from cuzk_cli.protocol import poseidon; import numpy as np; "
+            "print(poseidon.poseidon_batch(np.ones((1, 2, 4), np.uint64)).tolist())")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
+
+    def run() -> str:
+        return subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True,
+                              check=True).stdout
+
+    expected, files = run(), [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
+    assert files
+    for path in files:
+        path.write_bytes(damage(path.read_bytes()))
+    assert run() == expected

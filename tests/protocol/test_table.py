@@ -55,7 +55,8 @@ def test_other_sizes_are_refused(text):
 @pytest.mark.parametrize("kind, texts, version, size", [
     ("window", ["10", "StackedDrgWindow2KiBV1_1", "StackedDrgWindow2KiBV1P1", "stackeddrgwindow2kibv1_2", "Window2KiBV1_1",
                 "RegisteredPoStProof_StackedDrgWindow2KiBV1_1"], "V1_1", "2KiB"),
-    ("window", ["8", "StackedDrgWindow32GiBV1"], "V1", "32GiB"), ("winning", ["4", "StackedDrgWinning64GiBV1"], "V1", "64GiB"),
+    ("window", ["8", "StackedDrgWindow32GiBV1"], "V1", "32GiB"),
+    ("winning", ["4", "StackedDrgWinning64GiBV1"], "V1", "64GiB"),
     ("snap", ["3", "StackedDrg32GiBV1", "EmptySectorUpdate32GiBV1"], "V1", "32GiB"),
     ("porep", ["8", "StackedDrg32GiBV1_1"], "V1_1", "32GiB"),
     ("porep", ["19", "StackedDrg64GiBV1_2_Feat_NiPoRep", "StackedDrg64GiBV1_2_Feat_NonInteractivePoRep"],
@@ -67,7 +68,8 @@ def test_registered_proofs(kind, texts, version, size):
         assert table.parse_registered(str(found.number), kind) == found
 
 
-@pytest.mark.parametrize("kind, text", [("winning", "5"), ("window", "4"), ("window", "15"), ("winning", "StackedDrgWindow2KiBV1"),
+@pytest.mark.parametrize("kind, text", [("winning", "5"), ("window", "4"), ("window", "15"),
+                                        ("winning", "StackedDrgWindow2KiBV1"),
                                         ("window", "StackedDrgWinning2KiBV1"), ("porep", "StackedDrgWindow2KiBV1"),
                                         ("window", "StackedDrgWindow2KiBV2"), ("window", "StackedDrgWindow4KiBV1"),
                                         ("snap", ""), ("porep", "20"), ("window", "-1")])

@@ -21,7 +21,8 @@ def read(value):
     ({"public_inputs": [TEXT(A), TEXT(B)], "partitions": [3, 5]}, [3, 5], [A, B]),
     ({"public_inputs": [A, B], "partitions": [{"partition": 0}]}, [0, 1], [A, B]),
     ({"results": [{"public_inputs": [A]}]}, [0], [A]),
-    ({"partitions": [{"partition": 2, "public_inputs": TEXT(A)}, {"partition": 4, "public_inputs": B}]}, [2, 4], [A, B]),
+    ({"partitions": [{"partition": 2, "public_inputs": TEXT(A)}, {"partition": 4, "public_inputs": B}]}, [2, 4],
+     [A, B]),
     ({"proofs": [{"partition": 0, "public_inputs": ["0x" + TEXT(A)[0]]}]}, [0], [A[:1]])])
 def test_forms(value, partitions, rows):
     found = read(value)
@@ -30,8 +31,8 @@ def test_forms(value, partitions, rows):
 
 
 @pytest.mark.parametrize("value", [
-    b"", b"x", b"[" * 100000, {}, [], [[]], [1.5], [True], [None], ["ab"], ["g" * 64], [-1], [R_ORDER], ["ff" * 32], [A, 3],
-    {"public_inputs": 3}, {"partitions": [1]}, {"partitions": []}, {"results": [3]}, 7, "x"])
+    b"", b"x", b"[" * 100000, {}, [], [[]], [1.5], [True], [None], ["ab"], ["g" * 64], [-1], [R_ORDER], ["ff" * 32],
+    [A, 3], {"public_inputs": 3}, {"partitions": [1]}, {"partitions": []}, {"results": [3]}, 7, "x"])
 def test_what_is_refused(value):
     with pytest.raises(CuzkError) as raised:
         read(value)

@@ -48,7 +48,8 @@ def storage(tmp_path):
 @pytest.mark.parametrize("kind", ["window", "winning"])
 def test_the_references_vanilla_proofs_and_witness(kind):
     prepared = request(kind).prepare()
-    assert [base64.b64encode(data).decode() for data in prepared.vanilla()] == [e["vanilla"] for e in FACTS[kind]["sectors"]]
+    assert [base64.b64encode(data).decode() for data in prepared.vanilla()] == [
+        e["vanilla"] for e in FACTS[kind]["sectors"]]
     shown = prepared.vanilla_facts()["sectors"]
     assert [(e["sector"], e["comm_r"], e["challenges"], e["vanilla"]) for e in shown] == [
         (e["sector"], e["comm_r"], e["challenges"], e["vanilla"]) for e in FACTS[kind]["sectors"]]
@@ -88,8 +89,9 @@ def test_auto_without_an_update(storage):
 
 
 @pytest.mark.parametrize("registered, number, places", [
-    (None, 10, False), ("10", 10, False), ("StackedDrgWindow2KiBV1_1", 10, False), ("StackedDrgWindow2KiBV1P1", 10, False),
-    ("StackedDrgWindow2KiBV1_2", 10, False), ("5", 5, True), ("StackedDrgWindow2KiBV1", 5, True)])
+    (None, 10, False), ("10", 10, False), ("StackedDrgWindow2KiBV1_1", 10, False),
+    ("StackedDrgWindow2KiBV1P1", 10, False), ("StackedDrgWindow2KiBV1_2", 10, False), ("5", 5, True),
+    ("StackedDrgWindow2KiBV1", 5, True)])
 def test_versions(registered, number, places):
     prepared = request(registered_proof=registered).prepare()
     assert prepared.facts()["registered_proof"] == number
@@ -141,8 +143,10 @@ def test_randomness_forms_and_its_two_top_bits():
     ({"registered_proof": "10", "sector_size": "8MiB"}, Exit.USAGE, "--registered-proof"),
     ({"replica": "best"}, Exit.USAGE, "--replica"), ({"partitions": (1,)}, Exit.USAGE, "--partition"),
     ({"miner": "t01001"}, Exit.INPUT, "t01000"), ({"miner": "x"}, Exit.USAGE, "--miner"),
-    ({"prover_id": "00"}, Exit.USAGE, "--prover-id"), ({"miner": "1000", "prover_id": "11" * 32}, Exit.USAGE, "--prover-id"),
-    ({"sectors": (Wanted("1"),)}, Exit.USAGE, "number alone"), ({"sectors": (Wanted("nonsense"),)}, Exit.USAGE, "nonsense"),
+    ({"prover_id": "00"}, Exit.USAGE, "--prover-id"),
+    ({"miner": "1000", "prover_id": "11" * 32}, Exit.USAGE, "--prover-id"),
+    ({"sectors": (Wanted("1"),)}, Exit.USAGE, "number alone"),
+    ({"sectors": (Wanted("nonsense"),)}, Exit.USAGE, "nonsense"),
     ({"sectors": (ONE._replace(comm_r=COMM_R[2]),)}, Exit.INPUT, "compare comm_r"),
     ({"sectors": (ONE._replace(comm_r="x"),)}, Exit.USAGE, "comm_r of sector 1"),
     ({"sectors": (ONE, Wanted("/nowhere/s-t01000-9"))}, Exit.INPUT, "s-t01000-9")])
@@ -188,7 +192,8 @@ def test_vanilla_proofs_for_other_randomness_and_twice_the_same():
     texts = [entry["vanilla"] for entry in FACTS["window"]["sectors"]]
     data = json.dumps(texts).encode()
     assert "another leaf" in refused(request(sectors=(), vanilla=data, sector_size="2KiB", randomness="11" * 32))
-    assert "sector 1 twice" in refused(request(sectors=(), vanilla=json.dumps(texts[:1] * 2).encode(), sector_size="2KiB"))
+    twice = json.dumps(texts[:1] * 2).encode()
+    assert "sector 1 twice" in refused(request(sectors=(), vanilla=twice, sector_size="2KiB"))
     given = tuple(Wanted(str(n), COMM_R[3 - n]) for n in (1, 2))
     assert "comm_r of sector 1" in refused(request(sectors=given, vanilla=data, sector_size="2KiB"))
     assert "compare the vanilla" in refused(request(sectors=(Wanted("1"),), vanilla=data, sector_size="2KiB"))
@@ -216,7 +221,8 @@ def test_faulty_sectors_are_left_out_and_named(storage):
     assert faulty["sector"] == 1 and "p_aux" in faulty["reason"] and "sector 1 left out" in prepared.warnings[0]
     assert [entry["sector"] for entry in prepared.facts()["sectors"]] == [2]
     old = request(sectors=sectors, skip_faulty=True, registered_proof="5").prepare()    # places count in V1
-    assert old.sectors[0].index.tolist() == post.post.challenges("window", "V1", old.size, old.randomness, 2, 0).tolist()
+    first = post.post.challenges("window", "V1", old.size, old.randomness, 2, 0)
+    assert old.sectors[0].index.tolist() == first.tolist()
     assert "p_aux" in refused(request("winning", sectors, skip_faulty=True))            # nothing is left
 
 

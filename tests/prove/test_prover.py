@@ -78,7 +78,7 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setattr(engines, "SynthesisPool", Pool)
     monkeypatch.setattr(engines.Engine, "warm", lambda self, log_m=0: None)
     key = SimpleNamespace(proving=None, verifier=None, load_ms=1.0,
-                          file=SimpleNamespace(size=1, verifying_key=SimpleNamespace(raw=b"key")))
+                          file=SimpleNamespace(size=1, verifying_key=SimpleNamespace(raw=b"key", path=None)))
     monkeypatch.setattr(engines.Engine, "key", lambda self, kind, size, located: key)
     monkeypatch.setattr(engines.groth16, "gpu_prove_start", start)
     monkeypatch.setattr(engines.groth16, "gpu_prove_finish", finish)
@@ -92,7 +92,8 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setattr(provers.memory, "require", lambda *given: None)
     monkeypatch.setattr(provers.memory, "ahead", lambda *given: 3)
     located = SimpleNamespace(warnings=[], params="p.params", require_params=lambda size: None, digest=None,
-                              network_accepts=None, folder=SimpleNamespace(origin="--params"))
+                              network_accepts=None, folder=SimpleNamespace(origin="--params"),
+                              circuit=SimpleNamespace(vk_digest=None))
     monkeypatch.setattr(Options, "located", lambda self, kind, size: located)
 
     def prover(**options):
@@ -316,3 +317,19 @@ def test_the_status_names_what_is_read_and_the_read_that_hangs(world, monkeypatc
     gate.set()
     assert result(ticket)["ok"]
     until(lambda: not prover.tracker.snapshot()["loading"])
+
+
+def test_a_result_is_delivered_though_no_thread_can_be_started(world, monkeypatch):
+    prover = world.prover()
+
+    def refuse(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(prover._deliveries, "submit", refuse)
+    assert result(prover.submit(Request("a", 2)))["ok"]
+    until(lambda: not os.listdir(joblock.locks()))
+
+
+@pytest.mark.parametrize("deadline", [time.time() + 1e12, 253402214400.0])
+def test_a_deadline_that_no_clock_reaches(world, deadline):
+    assert result(world.prover().submit(Request("a"), deadline=deadline))["ok"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cuzk_cli.errors import CuzkError, Exit
-from cuzk_cli.prove import circuits, snap
+from cuzk_cli.prove import circuits, snap, synthesis
 from cuzk_cli.prove.shared import attach, shape_of, share
 from cuzk_cli.prove.synthesis import SynthesisPool
 
@@ -69,5 +69,47 @@ def test_what_a_worker_refuses_reaches_the_caller(witness):
         with pytest.raises(CuzkError) as raised:
             pool.submit("snap", 2048, bad).result(timeout=120)
         assert raised.value.exit == Exit.INPUT
+    finally:
+        pool.close()
+
+
+def test_a_signal_without_a_name_is_a_death_like_any_other(witness):
+    warnings = []
+    pool = SynthesisPool(1, warnings.append)
+    try:
+        future = pool.submit("snap", 2048, witness, lambda: os.kill(pool.pids()[0], 35))
+        assert future.result(timeout=120).assignment.aux_small.size
+        assert len(warnings) == 1 and "signal 35" in warnings[0]
+    finally:
+        pool.close()
+
+
+def test_workers_start_when_there_is_work(witness):
+    pool = SynthesisPool(8)
+    try:
+        assert pool.submit("snap", 2048, witness).result(timeout=120) and len(pool.pids()) <= 2
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("error, code", [(OSError(24, "Too many open files"), Exit.RESOURCES),
+                                         (ZeroDivisionError("x"), Exit.INTERNAL)])
+def test_what_a_thread_of_the_pool_meets_reaches_the_caller(witness, monkeypatch, error, code, tmp_path):
+    """And the thread goes on."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    pool, real, raised = SynthesisPool(1), synthesis.attach, []
+
+    def attach(*arguments):
+        if not raised:
+            raised.append(error)
+            raise error
+        return real(*arguments)
+
+    monkeypatch.setattr(synthesis, "attach", attach)
+    try:
+        with pytest.raises(CuzkError) as caught:
+            pool.submit("snap", 2048, witness).result(timeout=120)
+        assert caught.value.exit == code
+        assert pool.submit("snap", 2048, witness).result(timeout=120).assignment.aux_small.size
     finally:
         pool.close()

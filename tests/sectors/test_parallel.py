@@ -12,6 +12,15 @@ def read(work, items, seconds=10.0, readers=4):
     return parallel.each(work, items, str, seconds, readers)
 
 
+def nothing_is_read():
+    """Threads that were left behind have ended."""
+    for _ in range(1000):
+        if not watch.blocked(0.0):
+            return
+        time.sleep(0.01)
+    raise AssertionError(watch.blocked(0.0))
+
+
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 50])
 def test_everything_in_order(count):
     assert read(lambda i, item: (i, item), list(range(100, 100 + count))) == [(i, 100 + i) for i in range(count)]
@@ -48,6 +57,7 @@ def test_what_hangs_names_only_itself():
         found = read(work, list(range(20)), seconds=0.2, readers=2)
     finally:
         let_go.set()
+    nothing_is_read()
     assert time.monotonic() - started < 10
     assert [isinstance(r, CuzkError) for r in found] == [i < 6 for i in range(20)] and found[6:] == list(range(6, 20))
     assert found[4].exit == Exit.INPUT and found[4].problems[0].path == "/far/4"
@@ -56,13 +66,14 @@ def test_what_hangs_names_only_itself():
 
 def test_many_slow_reads_add_up():
     def work(i, item):
-        for _ in range(60 if item == 1 else 2):
+        for _ in range(20 if item == 1 else 2):
             with watch.reading("read", "file"):
                 time.sleep(0.05)
         return item
 
     found = read(work, [0, 1, 2], seconds=0.4)
     assert found[0] == 0 and found[2] == 2 and isinstance(found[1], CuzkError)
+    nothing_is_read()
 
 
 def test_waiting_and_computing_are_not_reading():

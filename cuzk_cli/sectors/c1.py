@@ -18,7 +18,7 @@ from ..protocol.fr import R_ORDER
 from . import c1_binary, c1_json
 from .stacked import C1, no_elements
 
-LARGEST = 1 << 31       # bytes of a file: a non-interactive PoRep's of 64 GiB is a third of it
+LARGEST = 1 << 30       # bytes of a file: a non-interactive PoRep's of 64 GiB in the wrapper has 640 million
 _OPERATION = "parse the phase 1 output"
 
 

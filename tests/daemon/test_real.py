@@ -12,11 +12,16 @@ from pathlib import Path
 import grpc
 import pytest
 
+from cuzk_cli.daemon import requests
+from cuzk_cli.daemon.proto import proving
 from cuzk_cli.params.format import read_verifying_key
 from cuzk_cli.prove import memory, verifier
+from cuzk_cli.prove.options import Options
 from cuzk_cli.status import read_status
 from tests import tiny
 
+from ..cli.fixed import STORAGE
+from .conftest import post, snap
 from .curio import Curio
 from .test_service import until
 
@@ -33,11 +38,12 @@ class Daemon:
             "XDG_STATE_HOME": str(folder), "XDG_RUNTIME_DIR": str(folder), "PYTHONPATH": str(ROOT)}
         self.process, self.channel, self.curio = None, None, None
 
-    def start(self) -> Curio:
+    def start(self, *command: str) -> Curio:
+        """The small circuit's, or another command of `python -m`."""
         self.log.write_text("")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.tiny.daemon", "--params", self.params, "--workers", "1"], cwd=ROOT,
-            env=self.environment, stdout=subprocess.DEVNULL, stderr=open(self.log, "wb"), stdin=subprocess.DEVNULL)
+        command = command or ("tests.tiny.daemon", "--params", self.params, "--workers", "1")
+        self.process = subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, env=self.environment,
+                                        stdout=subprocess.DEVNULL, stderr=open(self.log, "wb"), stdin=subprocess.DEVNULL)
         until(lambda: "listening on" in self.log.read_text() or self.process.poll() is not None, 60)
         self.channel = grpc.insecure_channel(f"unix:{self.folder}/cuzk/daemon/cuzk.sock")
         self.curio = Curio(self.channel, self._classes)
@@ -71,10 +77,10 @@ def params(tmp_path_factory):
 
 
 @pytest.fixture
-def daemon(params, classes):
+def stopped(params, classes):
+    """A Daemon that is not started."""
     with tempfile.TemporaryDirectory(prefix="cuzk") as folder:
         made = Daemon(Path(folder), params, classes)
-        made.start()
         yield made
         if made.process.poll() is None:
             made.process.kill()
@@ -82,9 +88,38 @@ def daemon(params, classes):
         assert "Traceback" not in made.log.read_text()
 
 
+@pytest.fixture
+def daemon(stopped):
+    stopped.start()
+    return stopped
+
+
 def asked(value: int, count: int = 1, **more) -> dict:
     return dict(request_id=f"tiny-{value}", proof_kind=4, sector_size=2048, sector_number=value,
                 partition_index=count - 1, **more)
+
+
+@pytest.mark.slow
+def test_every_kind_as_curio_sends_it(stopped):
+    """Sectors of 2 KiB under test parameters: the answers' proofs verify."""
+    curio = stopped.start("cuzk_cli", "daemon", "--test-params", "--workers", "1")
+    replica = (STORAGE / "s-t01000-1.c1.json").read_bytes()
+    sent = {"winning": post("winning"), "window": post("window"), "snap": snap(),
+            "porep": dict(proof_kind=1, sector_size=2048, registered_proof=5, priority=2, vanilla_proof=replica,
+                          sector_number=1, miner_id=1000)}
+    for kind, fields in sent.items():
+        curio.SubmitProof(timeout=60, request_id=kind, **fields)
+    for kind, fields in sent.items():
+        found = curio.AwaitProof(timeout=1800, job_id=kind)
+        assert found.status == 1, (kind, found.error_message)
+        prepared = requests.from_message(proving.SubmitProofRequest(**fields)).request.prepare()
+        located = Options(test_params=True).located(kind, prepared.size)
+        inputs = [prepared.public_inputs(k) for k in prepared.partitions]
+        key = verifier.prepare(read_verifying_key(located.vk))
+        assert len(found.proof) == 192 and all(verifier.verify_partitions(key, inputs, found.proof)), kind
+    assert sorted(each.circuit_id for each in curio.GetStatus().loaded_srs) == [
+        "porep-2k", "snap-2k", "winning-2k", "wpost-2k"]
+    assert curio.GetStatus().total_proofs_completed == 4 and stopped.end() == 0
 
 
 @pytest.mark.slow

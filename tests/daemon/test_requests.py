@@ -166,6 +166,18 @@ def test_porep():
         assert found.value.exit == Exit.INPUT
 
 
+def test_a_replica_can_be_prepared():
+    """The published output of phase 1, in curio's wrapper, and the facts beside it compared."""
+    data = (STORAGE / "s-t01000-1.c1.json").read_bytes()
+    prepared = replica(vanilla_proof=data).request.prepare()
+    assert (prepared.kind, prepared.miner, prepared.number, prepared.partitions) == ("porep", 1000, 1, [0])
+    assert prepared.known.comm_r.hex() == POSTS["window"]["sectors"][0]["comm_r"]
+    for change in (dict(miner_id=1001), dict(sector_number=2), dict(registered_proof=10)):
+        with pytest.raises(CuzkError) as found:
+            replica(vanilla_proof=data, **change).request.prepare()
+        assert found.value.exit == Exit.INPUT
+
+
 def test_porep_there_and_back(tmp_path):
     (tmp_path / "c1.json").write_bytes(b"{}")
     request = porep.Request(str(tmp_path / "c1.json"), miner="t01000", sector_number=7, ticket="00" * 32, partitions=(0,))

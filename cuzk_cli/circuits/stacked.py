@@ -3,12 +3,12 @@
 Order of the parts, which is the order of rows and variables:
 
     replica_id and its bits ─ comm_d ─ comm_r ─ comm_r_last, comm_c ─ comm_r check
-    ─ for each challenge: data leaf and its path in tree D ─ for each of 6 DRG and 8 expander parents: column, its hash, path
-      in tree C ─ challenge ─ for each layer: bits of the parents' labels, label ─ encoded leaf ─ its path in tree R
-      ─ hash of the labels' column, path in tree C
+    ─ for each challenge: data leaf and its path in tree D ─ for each of 6 DRG and 8 expander parents: column, its
+      hash, path in tree C ─ challenge ─ for each layer: bits of the parents' labels, label ─ encoded leaf ─ its path in
+      tree R ─ hash of the labels' column, path in tree C
 
-Every path makes the index of its leaf public (storage-proofs-core src/gadgets/por.rs). A label hashes 20 blocks: one with
-the layer in it, 18 of two parents each, one with the last parent; only the first differs from layer to layer.
+Every path makes the index of its leaf public (storage-proofs-core src/gadgets/por.rs). A label hashes 20 blocks: one
+with the layer in it, 18 of two parents each, one with the last parent; only the first differs from layer to layer.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from . import gadgets
 from .poseidon import permute, poseidon_hash
 from .sha256 import CAPACITY, INITIAL, byte_reversed, compress, constant_word, padding, to_bits, tree_d_hash
 from .structure import Structure, Variable
-from .template import FALSE, ONE, TRUE, Bit, Builder, Template, combine, packed
+from .template import FALSE, ONE, Bit, Builder, Template, combine, packed
 from .witness import Assignment, assign
 
 PARENTS = DRG_PARENTS + EXPANDER_PARENTS
@@ -185,7 +185,7 @@ def _parents_block(table: dict) -> _Block:
 
 
 def _last_block(table: dict) -> Template:
-    """Ports: bits of the last parent, bits of the state. The label, 254 bits of the digest packed, is the last variable."""
+    """Ports: bits of the last parent, bits of the state. The label, 254 bits of the digest, is the last variable."""
     builder = Builder("label_end", ELEMENT_BITS + 256, 0, table)
     parent, state = builder.bit_ports[:ELEMENT_BITS], builder.bit_ports[ELEMENT_BITS:]
     message = _element(parent) + padding(512 + 256 * LABEL_PARENTS)
@@ -195,7 +195,7 @@ def _last_block(table: dict) -> Template:
 
 
 def build(shape: Shape) -> Structure:
-    """The constraint system of one partition; all partitions and all kinds of PoRep of a sector size have the same one."""
+    """The constraint system of one partition; all versions of PoRep of a sector size have the same one."""
     table: dict = {}
     once = lru_cache(maxsize=None)
     level = once(lambda arity: _level(arity, table))

@@ -81,7 +81,8 @@ def prove(options: proving.ProveOptions, given: PoRepOptions, c1: C1File = None,
 @command
 @o.taking(PoRepOptions, "given")
 @o.taking(clients.SubmitOptions)
-def submit(options: clients.SubmitOptions, given: PoRepOptions, c1: C1File = None, partition: o.Partition = None) -> int:
+def submit(options: clients.SubmitOptions, given: PoRepOptions, c1: C1File = None,
+           partition: o.Partition = None) -> int:
     """Submit a replica to the daemon, with its file. Standard output is one JSON object with the job's id."""
     return clients.submit(options, lambda: [_request(c1, given, partition)], _problems(c1, partition))
 

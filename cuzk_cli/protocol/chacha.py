@@ -9,7 +9,10 @@ _COLUMNS_AND_DIAGONALS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 1
 
 
 def blocks(keys: np.ndarray, tails: np.ndarray, rounds: int) -> np.ndarray:
-    """keys uint32[n, 8]; tails uint32[n, 4], counter and nonce; rounds 8 or 20. uint32[n, 16]: 64 bytes of each block."""
+    """keys uint32[n, 8]; tails uint32[n, 4], counter and nonce, one for all or one each; rounds: 8 or 20.
+
+    uint32[n, 16]: the 64 bytes of each block.
+    """
     n = max(len(keys), len(tails))
     start = np.empty((16, n), np.uint32)
     start[:4], start[4:12], start[12:] = _CONSTANT[:, None], keys.T, tails.T

@@ -47,8 +47,10 @@ class Request(NamedTuple):
         source = source_name(self.c1)
         if source is not None:
             return Path(source).name.split(".")[0] or "c1"
+        if self.miner is None or self.sector_number is None:
+            return "c1"
         try:
-            return "c1" if None in (self.miner, self.sector_number) else f"s-t0{parse_miner(self.miner)}-{self.sector_number}"
+            return f"s-t0{parse_miner(self.miner)}-{self.sector_number}"
         except CuzkError:               # is said when it is prepared
             return "c1"
 
@@ -66,7 +68,8 @@ class Request(NamedTuple):
         check: False takes all of it as it is. Raises CuzkError (INPUT, USAGE) with all problems at once.
         """
         if self.c1 is None:
-            raise fail(Exit.USAGE, "find the input", None, "the file of a phase 1 output, or - for standard input", "none")
+            raise fail(Exit.USAGE, "find the input", None, "the file of a phase 1 output, or - for standard input",
+                       "none")
         prepared = _from_file(self, check)
         if check:
             problems = []
@@ -185,8 +188,8 @@ def _options(request: Request) -> tuple[dict[str, bytes], Registered | None, int
         registered = attempt(parse_registered, request.registered_proof, "porep")
     size = None if request.sector_size is None else attempt(parse_size, request.sector_size)
     if registered is not None and size is not None and registered.size != size:
-        problems += fail(Exit.USAGE, "read the sector size", "--sector-size", f"{registered.size.name}, as the registered proof",
-                         size.name).problems
+        problems += fail(Exit.USAGE, "read the sector size", "--sector-size",
+                         f"{registered.size.name}, as the registered proof", size.name).problems
     if request.miner is not None:
         miner = attempt(parse_miner, request.miner)
         if miner is not None and found.setdefault("prover_id", prover_id(miner)) not in (None, prover_id(miner)):
@@ -219,8 +222,8 @@ def _warnings(registered: Registered) -> list[str]:
     if registered.version != NON_INTERACTIVE:
         return []
     count = stacked.partitions(registered.version, registered.size)
-    return [f"non-interactive PoRep: these are its {count} partition proofs; the network takes their aggregate (SnarkPack), "
-            "which is not made here"]
+    return [f"non-interactive PoRep: these are its {count} partition proofs; the network takes their aggregate "
+            "(SnarkPack), which is not made here"]
 
 
 def _from_file(request: Request, check: bool) -> Prepared:
@@ -230,7 +233,8 @@ def _from_file(request: Request, check: bool) -> Prepared:
     problems: list[Problem] = []
 
     def differs(what: str, expected, actual, hint: str | None = None) -> None:
-        problems.extend(fail(Exit.INPUT, f"compare {what} with the phase 1 output", path, expected, actual, hint).problems)
+        problems.extend(fail(Exit.INPUT, f"compare {what} with the phase 1 output", path, expected, actual,
+                             hint).problems)
 
     size = parse_size(request.sector_size) if request.sector_size else asked.size if asked else found.size
     if size != found.size:
@@ -276,8 +280,9 @@ def _compare_version(prepared: Prepared, found: c1.C1, path) -> None:
         return
     version = stacked.recognise(found.size, found.proofs, found.facts)
     if version is not None and version != prepared.registered.version:
-        raise fail(Exit.INPUT, "compare the first challenge and its parents", path, f"those of {_name(prepared.registered)}",
-                   f"those of {_name(prepared.registered._replace(version=version))}", "the registered proof is another")
+        expected, actual = prepared.registered, prepared.registered._replace(version=version)
+        raise fail(Exit.INPUT, "compare the first challenge and its parents", path, f"those of {_name(expected)}",
+                   f"those of {_name(actual)}", "the registered proof is another")
 
 
 def _option(name: str) -> str:
@@ -296,7 +301,8 @@ def _from_options(request: Request) -> Prepared:
     if registered is None and request.sector_size is None:
         missing.append("--registered-proof or --sector-size")
     if missing:
-        raise fail(Exit.USAGE, "find the public inputs", ", ".join(missing), "given, as no phase 1 output is", "not given")
+        raise fail(Exit.USAGE, "find the public inputs", ", ".join(missing), "given, as no phase 1 output is",
+                   "not given")
     if registered is None:
         registered = Registered("porep", version, parse_size(request.sector_size))
         if registered.size.registered is None:
@@ -305,5 +311,5 @@ def _from_options(request: Request) -> Prepared:
     porep_id = given.get("porep_id") or registered.porep_id
     replica = stacked.replica_id(given["prover_id"], request.sector_number, given["ticket"], given["comm_d"], porep_id)
     facts = Facts(replica, given["comm_r"], given["comm_d"], given.get("seed", bytes(32)), given["ticket"])
-    return Prepared(request, registered, porep_id, miner, request.sector_number, facts, _chosen(request, registered), None,
-                    _warnings(registered))
+    return Prepared(request, registered, porep_id, miner, request.sector_number, facts, _chosen(request, registered),
+                    None, _warnings(registered))

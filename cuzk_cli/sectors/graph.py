@@ -20,8 +20,8 @@ _FEISTEL_ROUNDS = 3
 def parents(size: Size, porep_id: bytes, version: str, nodes) -> np.ndarray:
     """int64[n, 14]: the 6 DRG parents of each node above 0, then its 8 expander parents.
 
-    version: of the registered proof. V1 (API 1.0) puts the predecessor last among the six, and cuts permuted indices to 32
-    bits.
+    version: of the registered proof. V1 (API 1.0) puts the predecessor last among the six, and cuts permuted indices to
+    32 bits.
     """
     nodes = np.asarray(nodes, np.int64)
     first_api = version == "V1"
@@ -77,5 +77,5 @@ def _expander(porep_id: bytes, size: Size, nodes: np.ndarray) -> np.ndarray:
             if index < edges:       # the network permutes a power of four: walk on until it is an edge
                 return index
 
-    return np.array([[permute(node * EXPANDER_PARENTS + i) for i in range(EXPANDER_PARENTS)] for node in nodes.tolist()],
-                    np.int64).reshape(-1, EXPANDER_PARENTS)
+    return np.array([[permute(node * EXPANDER_PARENTS + i) for i in range(EXPANDER_PARENTS)]
+                     for node in nodes.tolist()], np.int64)

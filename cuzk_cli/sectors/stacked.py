@@ -52,6 +52,17 @@ class Proofs(NamedTuple):
                       *(cut(a) for a in self[3:]))
 
 
+class C1(NamedTuple):
+    """What an output of commit phase 1 holds."""
+
+    size: Size
+    registered: Registered | None   # None where its form does not say
+    partitions: int
+    proofs: Proofs                  # of all partitions, one after another
+    facts: Facts
+    sector: int | None              # its number, where the form says
+
+
 def partitions(version: str, size: Size) -> int:
     """Of a PoRep of this version."""
     return size.porep_ni_partitions if version == NON_INTERACTIVE else size.porep_partitions
@@ -96,7 +107,8 @@ def _synthetic(nodes: int, facts: Facts, numbers: range, candidates: int) -> np.
         return chacha.blocks(np.frombuffer(key.digest(), "<u4")[None], tails, 20)
 
     words = np.arange(numbers.start, numbers.stop)
-    chosen = stream(b"Selection", facts.seed, words // 16)[np.arange(len(words)), words % 16].astype(np.int64) % candidates
+    selection = stream(b"Selection", facts.seed, words // 16)[np.arange(len(words)), words % 16]
+    chosen = selection.astype(np.int64) % candidates
     generated = stream(b"Generation", facts.comm_r, chosen // 2)       # 32 bytes each
     halves = generated.reshape(-1, 2, 8)[np.arange(len(chosen)), chosen % 2]
     return np.array([_node(half.tobytes(), nodes) for half in halves], np.int64)
@@ -174,7 +186,8 @@ def check(proofs: Proofs, partition: int, facts: Facts, challenged: np.ndarray, 
     hashes = poseidon_batch(proofs.column_rows.reshape(-1, size.layers, 4))
     for at in np.flatnonzero((hashes != proofs.columns.leaf).any(axis=1))[:1]:
         i, j = divmod(int(at), 1 + graph.PARENTS)
-        wrong(f"the hash of the {_column(j)}'s column is not its leaf in tree C", proofs.columns.leaf[at], hashes[at], i)
+        wrong(f"the hash of the {_column(j)}'s column is not its leaf in tree C", proofs.columns.leaf[at], hashes[at],
+              i)
     finish()
     _check_labels(proofs, facts, challenged, size, wrong)
     finish()
@@ -222,7 +235,8 @@ def _check_labels(proofs: Proofs, facts: Facts, challenged: np.ndarray, size: Si
             wrong(f"parent {j} of {what} is not in its column", parents[i, j], proofs.label_parents[i, layer - 1, j], i)
         if layer > layers:
             break
-        found = [label(facts.replica_id, layer, node, parents[i].tobytes()) for i, node in enumerate(challenged.tolist())]
+        found = [label(facts.replica_id, layer, node, parents[i].tobytes())
+                 for i, node in enumerate(challenged.tolist())]
         expected = np.frombuffer(b"".join(found), "<u8").reshape(-1, 4)
         for i in np.flatnonzero((expected != rows[:, 0, layer - 1]).any(axis=1))[:1]:
             wrong(f"label {layer} is not the hash of its parents", expected[i], rows[i, 0, layer - 1], i)

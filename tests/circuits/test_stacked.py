@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cuzk_cli.circuits import columns, digest, stacked
-from cuzk_cli.protocol.table import SIZES, V1_1, Registered
+from cuzk_cli.protocol.table import SIZES, V1, V1_1, Registered
 from cuzk_cli.prove import circuits, porep
 
 from ..sectors import sealing
@@ -68,11 +68,14 @@ def test_one_change_is_counted(name):
         assert columns.unsatisfied(a) >= 1
 
 
-@pytest.mark.slow
-def test_a_partition_of_real_size():
-    """11 layers and 18 challenges: every one of 130 million rows is satisfied."""
-    sealed = sealing.seal(Registered("porep", V1_1, SIZES[32 << 30]))
+@pytest.mark.parametrize("size, version", [
+    (8 << 20, V1_1), (512 << 20, V1), pytest.param(32 << 30, V1_1, marks=pytest.mark.slow),
+    pytest.param(64 << 30, V1, marks=pytest.mark.slow)])
+def test_a_partition_of_real_size(size, version):
+    """At 32 GiB 11 layers and 18 challenges: every one of 130 million rows is satisfied."""
+    sealed = sealing.seal(Registered("porep", version, SIZES[size]))
     prepared = porep.Request(sealing.as_binary(sealing.as_object(sealed)), miner="1000", sector_number=7).prepare()
-    a = circuits.synthesise("porep", 32 << 30, prepared.witness(9))
-    assert columns.unsatisfied(a) == 0 and (a.inputs[1:] == prepared.public_inputs(9)).all()
+    last = prepared.partitions[-1]
+    a = circuits.synthesise("porep", size, prepared.witness(last))
+    assert columns.unsatisfied(a) == 0 and (a.inputs[1:] == prepared.public_inputs(last)).all()
     assert np.count_nonzero(a.aux_small == 2) == len(a.aux_full)

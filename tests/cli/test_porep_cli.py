@@ -20,7 +20,8 @@ FACTS = json.loads((STORAGE / "s-t01000-1.json").read_text())
 PROOF = json.loads((FIXTURES / "proofs" / "proof-porep.json").read_text())["proofs"][0]
 VK = FIXTURES / "params" / f"{parameter_stem('porep', SIZES[2048])}.vk"
 GIVEN = {"--comm-r": FACTS["comm_r_old"], "--comm-d": FACTS["comm_d_old"], "--prover-id": FACTS["prover_id"],
-         "--sector-number": "1", "--ticket": FACTS["ticket"], "--seed": FACTS["interactive_seed"], "--sector-size": "2KiB"}
+         "--sector-number": "1", "--ticket": FACTS["ticket"], "--seed": FACTS["interactive_seed"],
+         "--sector-size": "2KiB"}
 
 
 def flat(options):
@@ -55,8 +56,9 @@ def test_verify_from_standard_input(inside, key):
 
 
 @pytest.mark.parametrize("changes", [
-    {"--comm-r": FACTS["comm_r_new"]}, {"--comm-d": FACTS["comm_d_new"]}, {"--sector-number": "2"}, {"--ticket": "00" * 32},
-    {"--seed": "00" * 32}, {"--porep-id": "00" * 32}, {"--registered-proof": "0"}, {"--registered-proof": "10"},
+    {"--comm-r": FACTS["comm_r_new"]}, {"--comm-d": FACTS["comm_d_new"]}, {"--sector-number": "2"},
+    {"--ticket": "00" * 32}, {"--seed": "00" * 32}, {"--porep-id": "00" * 32}, {"--registered-proof": "0"},
+    {"--registered-proof": "10"},
     {"--prover-id": "e907" + "00" * 30}])
 def test_verify_says_no(inside, key, changes):
     found = inside("verify", "porep", *flat({**GIVEN, **changes}), *key)
@@ -92,8 +94,9 @@ def test_digest(inside):
 # ---- prove
 @pytest.mark.parametrize("arguments, code, said", [
     ([], 2, "phase 1 output"), ([C1, "--partition", "x"], 2, "--partition"), ([C1, "--partition", "1"], 2, "0 to 0"),
-    ([C1, "--format", "x"], 2, "--format"), ([C1, "--miner", "t01001"], 10, "replica id"), ([C1, "--seed", "zz"], 2, "--seed"),
-    ([C1, "--sector-number", "2"], 10, "another sector"), (["/nowhere.json"], 10, "/nowhere.json"),
+    ([C1, "--format", "x"], 2, "--format"), ([C1, "--miner", "t01001"], 10, "replica id"),
+    ([C1, "--seed", "zz"], 2, "--seed"), ([C1, "--sector-number", "2"], 10, "another sector"),
+    (["/nowhere.json"], 10, "/nowhere.json"),
     ([STORAGE], 10, str(STORAGE)), ([VK], 10, "supraseal's binary")])
 def test_prove_refuses(inside, arguments, code, said):
     found = inside("prove", "porep", *arguments, "--test-params", "--explain", "--progress", "none")
@@ -105,7 +108,8 @@ def test_explain(inside):
         found = inside("prove", name, source, "--miner", "t01000", "--test-params", "--explain", "--progress", "none",
                        stdin=stdin)
         (result,) = found.json["results"]
-        assert result["ok"] and result["job_id"].startswith("porep-1000-1-") and result["plan"]["constraints"] == 2_687_921
+        assert result["ok"] and result["job_id"].startswith("porep-1000-1-")
+        assert result["plan"]["constraints"] == 2_687_921
         assert result["commitments"]["comm_d"]["cid"].startswith("baga6ea4seaq")
 
 
@@ -119,10 +123,16 @@ def test_explain_what_is_not_interactive(inside):
 
 
 def prove(folder, *arguments):
-    done = subprocess.run([*REAL, "prove", "porep", *map(str, arguments), "--test-params", "--device", "cpu", "--progress",
-                           "none"], capture_output=True, cwd=folder, env=own_caches(folder), timeout=1800)
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    done = cuzk(folder, "prove", "porep", *arguments, "--test-params", "--device", "cpu", "--progress", "none")
     return done, json.loads(done.stdout)
+
+
+def cuzk(folder, *arguments):
+    """As a process, with the user's own caches and test parameters."""
+    done = subprocess.run([*REAL, *map(str, arguments)], capture_output=True, cwd=folder, env=own_caches(folder),
+                          timeout=1800)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done
 
 
 @pytest.mark.slow
@@ -136,9 +146,7 @@ def test_the_references_bytes(tmp_path):
     known = {entry["circuit"]: entry for entry in json.loads((FIXTURES / "params" / "digests.json").read_text())}
     assert result["parameters"]["digest"] == known["porep 2KiB"]["blake2b_32"]
     assert result["parameters"]["size_bytes"] == known["porep 2KiB"]["bytes"]
-    done = subprocess.run([*REAL, "verify", "porep", *flat(GIVEN), "--proof", "p.json", "--vk", VK], capture_output=True,
-                          cwd=tmp_path, env=own_caches(tmp_path), timeout=120)
-    assert done.returncode == 0
+    assert cuzk(tmp_path, "verify", "porep", *flat(GIVEN), "--proof", "p.json", "--vk", VK).returncode == 0
 
 
 @pytest.mark.slow
@@ -153,6 +161,5 @@ def test_a_partition_that_is_not_interactive(tmp_path):
     assert done.returncode == 0 and [p["partition"] for p in result["partitions"]] == [12]
     assert len(result["proof"]) == 384 and result["aggregated"] is False
     assert b"not made here" in done.stderr and "not made here" in result["warnings"][0]
-    done = subprocess.run([*REAL, "verify", "porep", "ni.json", *told, "--proof", "p.json", "--vk", VK], capture_output=True,
-                          cwd=tmp_path, env=own_caches(tmp_path), timeout=120)
+    done = cuzk(tmp_path, "verify", "porep", "ni.json", *told, "--proof", "p.json", "--vk", VK)
     assert done.returncode == 0 and json.loads(done.stdout)["aggregated"] is False

@@ -66,7 +66,8 @@ def test_every_way_to_say_the_same():
     raw = base64.b64decode(json.loads(Path(C1[1]).read_text())["Phase1Out"])
     binary = (STORAGE / "s-t01000-1.c1.bin").read_bytes()
     comm_r, comm_d = (bytes.fromhex(KNOWN[name]) for name in ("comm_r", "comm_d"))
-    told = dict(sector_number=1, prover_id=FACTS[1]["prover_id"], seed=base64.b64encode(bytes.fromhex(KNOWN["seed"])).decode(),
+    seed = base64.b64encode(bytes.fromhex(KNOWN["seed"])).decode()
+    told = dict(sector_number=1, prover_id=FACTS[1]["prover_id"], seed=seed,
                 comm_r=to_cid("comm_r", comm_r), comm_d=base64.b64encode(comm_d).decode(), sector_size="2k",
                 porep_id=FACTS[1]["porep_id"], ticket="0x" + KNOWN["ticket"].upper())
     identities = set()
@@ -137,10 +138,12 @@ def test_facts_of_real_size():
 
 
 @pytest.mark.parametrize("changes, said", [
-    ({"comm_r": None}, "--comm-r"), ({"seed": None}, "--seed"), ({"ticket": None}, "--ticket"), ({"miner": None}, "--miner"),
+    ({"comm_r": None}, "--comm-r"), ({"seed": None}, "--seed"), ({"ticket": None}, "--ticket"),
+    ({"miner": None}, "--miner"),
     ({"sector_number": None}, "--sector-number"), ({"sector_size": None}, "--registered-proof"),
     ({"sector_size": "4KiB"}, "--sector-size"), ({"sector_size": "8MiB", "registered_proof": "5"}, "--sector-size"),
-    ({"registered_proof": "20"}, "--registered-proof"), ({"seed": "00" * 31}, "31 bytes"), ({"ticket": "x"}, "--ticket"),
+    ({"registered_proof": "20"}, "--registered-proof"), ({"seed": "00" * 31}, "31 bytes"),
+    ({"ticket": "x"}, "--ticket"),
     ({"comm_d": "00" * 31}, "--comm-d"), ({"comm_d": "ff" * 32}, "--comm-d"), ({"porep_id": "00"}, "--porep-id"),
     ({"comm_r": to_cid("comm_d", bytes(32))}, "CommD given"), ({"miner": "t1abc"}, "--miner"),
     ({"prover_id": "11" * 32}, "one miner"), ({"sector_number": -1}, "--sector-number"),
@@ -159,7 +162,8 @@ def test_all_that_is_wrong_is_said_at_once():
 
 # ---- another sector, another version, damage
 @pytest.mark.parametrize("told, said", [
-    (dict(miner="1001"), "replica id"), (dict(sector_number=2), "--sector-number"), (dict(comm_r=FACTS[2]["comm_r_old"]), "--comm-r"),
+    (dict(miner="1001"), "replica id"), (dict(sector_number=2), "--sector-number"),
+    (dict(comm_r=FACTS[2]["comm_r_old"]), "--comm-r"),
     (dict(seed=FACTS[2]["interactive_seed"]), "--seed"), (dict(ticket=FACTS[2]["ticket"]), "--ticket"),
     (dict(comm_d=FACTS[1]["comm_d_new"]), "--comm-d"), (dict(registered_proof="0"), "--registered-proof"),
     (dict(registered_proof="15"), "--registered-proof"), (dict(sector_size="32GiB"), "sector size"),
@@ -195,8 +199,8 @@ def test_damage_is_found_before_synthesis():
     assert "challenge 1: parent 5 of label 1" in refused(request)
     value["ticket"][0] ^= 1         # hangs on nothing where the miner is not known
     assert "replica id" in refused(Request(json.dumps(value).encode(), miner="1000", sector_number=7))
-    taken = request.prepare(check=False)
-    assert columns.unsatisfied(circuits.synthesise("porep", 2048, taken.witness(0))) == 0   # the circuit has its own parents
+    taken = request.prepare(check=False)        # the circuit takes parents from their columns
+    assert columns.unsatisfied(circuits.synthesise("porep", 2048, taken.witness(0))) == 0
 
 
 def test_what_a_digest_takes_is_not_refused():

@@ -127,7 +127,8 @@ def seal(registered: Registered, number: int = 7, tag: str = "seal") -> Sealed:
     number_of = np.broadcast_to(asked[:, None], (len(asked), layers + 1)).copy()
     layer_of = np.broadcast_to(np.array([*range(1, layers + 1), layers]), number_of.shape).copy()
     proofs = Proofs(Sparse({0: bytes(32)}, binary, sha_pairs).paths(asked), tree_r.paths(asked),
-                    tree_c.paths(index.reshape(-1)), index, column_rows, words(hashed, layers + 1, 37), layer_of, number_of)
+                    tree_c.paths(index.reshape(-1)), index, column_rows, words(hashed, layers + 1, 37), layer_of,
+                    number_of)
     return Sealed(registered, prover, number, facts, partitions, proofs)
 
 
@@ -150,10 +151,12 @@ def as_object(sealed: Sealed, name: str | None = None) -> dict:
         ends = {"root": node(paths.root[i]), "leaf": node(paths.leaf[i])}
         names = (("path",), ("base_proof", "sub_proof"), ("base_proof", "sub_proof", "top_proof"))[len(levels) - 1]
         body = dict(zip(names, parts))
-        return {"data": {("Single", "Sub", "Top")[len(levels) - 1]: {**ends, **body} if len(levels) == 1 else {**body, **ends}}}
+        whole = {**ends, **body} if len(levels) == 1 else {**body, **ends}
+        return {"data": {("Single", "Sub", "Top")[len(levels) - 1]: whole}}
 
     def column(i: int, j: int) -> dict:
-        return {"column": {"index": int(p.column_index[i, j]), "rows": [node(w) for w in p.column_rows[i, j]], "_h": None},
+        rows = [node(words) for words in p.column_rows[i, j]]
+        return {"column": {"index": int(p.column_index[i, j]), "rows": rows, "_h": None},
                 "inclusion_proof": merkle(p.columns, 15 * i + j, levels_of(size))}
 
     def label(i: int, j: int) -> dict:
@@ -204,7 +207,8 @@ def as_binary(value: dict) -> bytes:
 
     def column(proof) -> bytes:
         c = proof["column"]
-        return u32(c["index"]) + u64(len(c["rows"])) + b"".join(map(bytes, c["rows"])) + merkle(proof["inclusion_proof"])
+        rows = u64(len(c["rows"])) + b"".join(map(bytes, c["rows"]))
+        return u32(c["index"]) + rows + merkle(proof["inclusion_proof"])
 
     def label(proof) -> bytes:
         return (u64(len(proof["parents"])) + b"".join(map(bytes, proof["parents"])) + u32(proof["layer_index"])
@@ -214,8 +218,8 @@ def as_binary(value: dict) -> bytes:
         columns = proof["replica_column_proofs"]
         lists = [u64(len(columns[n])) + b"".join(map(column, columns[n])) for n in ("drg_parents", "exp_parents")]
         labels = proof["labeling_proofs"]
-        return (merkle(proof["comm_d_proofs"]) + merkle(proof["comm_r_last_proof"]) + column(columns["c_x"]) + b"".join(lists)
-                + u64(len(labels)) + b"".join(map(label, labels)) + label(proof["encoding_proof"]))
+        return (merkle(proof["comm_d_proofs"]) + merkle(proof["comm_r_last_proof"]) + column(columns["c_x"])
+                + b"".join(lists) + u64(len(labels)) + b"".join(map(label, labels)) + label(proof["encoding_proof"]))
 
     ((_, parts),) = value["vanilla_proofs"].items()
     body = u64(len(parts)) + b"".join(u64(len(part)) + b"".join(map(challenge, part)) for part in parts)

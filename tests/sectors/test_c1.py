@@ -76,7 +76,8 @@ def test_order_and_space_do_not_matter(seed):
     rng = random.Random(seed)
     value = shuffled(json.loads(JSON), rng)
     wrapper = {"SectorSize": 2048, "Phase1Out": base64.b64encode(json.dumps(value).encode()).decode(), "SectorNum": 1}
-    for data in (json.dumps(value), json.dumps(value, indent=rng.randrange(9)), " \r\n\t" + json.dumps(value, indent="\t") + "\n",
+    for data in (json.dumps(value), json.dumps(value, indent=rng.randrange(9)),
+                 " \r\n\t" + json.dumps(value, indent="\t") + "\n",
                  json.dumps(shuffled(wrapper, rng)), json.dumps(wrapper, indent=1).replace("/", "\\/"),
                  json.dumps({name.upper(): v for name, v in wrapper.items()}),
                  json.dumps({**value, "extra": [-1, 2.5, {"a": None}, list(range(40)), "\\\"[1]"]})):
@@ -122,7 +123,8 @@ def test_cut_inside_the_wrapper():
 
 @pytest.mark.parametrize("data, said", [
     (b"", "empty"), (b" \n", "empty"), (b"null", "begins with"), (b"[]", "begins with"), (b"\x7fELF", "begins with"),
-    (bytes(2000), "neither"), (b"\x01" + bytes(1000), "neither"), (b"{}", "registered_proof"), (b'{"a": 1} x', "byte 9"),
+    (bytes(2000), "neither"), (b"\x01" + bytes(1000), "neither"), (b"{}", "registered_proof"),
+    (b'{"a": 1} x', "byte 9"),
     (b'{"Phase1Out": ""}', "Phase1Out"), (b'{"Phase1Out": "x"}', "base64"), (b'{"Phase1Out": "AAAA"}', "Phase1Out"),
     (b'{"Phase1Out": "e30="}', "registered_proof"), (b'{"Phase1Out": 5}', "registered_proof"),
     (b'{"a": 1, "a": 2}', "twice"), (b'{"a": NaN}', "NaN"), (b'{"a": ' + b"[" * 60_000, "recursion"),
@@ -153,12 +155,14 @@ BIG = list(R_ORDER.to_bytes(32, "little"))
 
 
 @pytest.mark.parametrize("path, value, said", [
-    (("registered_proof",), REMOVE, "registered_proof"), (("registered_proof",), "StackedDrg2KiBV9", "StackedDrg2KiBV9"),
+    (("registered_proof",), REMOVE, "registered_proof"),
+    (("registered_proof",), "StackedDrg2KiBV9", "StackedDrg2KiBV9"),
     (("registered_proof",), 5, "a string"), (("registered_proof",), "StackedDrg8MiBV1_1", "8MiB"),
     (("vanilla_proofs",), [], "an object"), (("vanilla_proofs",), {"StackedDrg2KiBV1": []}, "its partitions"),
     (("vanilla_proofs",), {"StackedDrg2KiBV1": [], "b": 1}, "2 keys"), (("vanilla_proofs",), {"x": []}, "'x'"),
     (("vanilla_proofs", "StackedDrg2KiBV1", 0), [], "partition 0: its challenges"),
-    (("vanilla_proofs", "StackedDrg2KiBV1", 0), {}, "partition 0: its challenges"), (PROOF, 7, "partition 0, challenge 1"),
+    (("vanilla_proofs", "StackedDrg2KiBV1", 0), {}, "partition 0: its challenges"),
+    (PROOF, 7, "partition 0, challenge 1"),
     (("comm_r",), REMOVE, "comm_r"), (("comm_r",), [1] * 31, "list of 31"), (("ticket",), "00", "'00'"),
     (("seed",), [256] * 32, "list of 32"), (("seed",), [1.5] * 32, "list of 32"), (("seed",), [-1] * 32, "list of 32"),
     (("comm_r",), BIG, "comm_r is no field element"), (("replica_id",), [255] * 32, "replica_id is no field element"),
@@ -174,8 +178,9 @@ BIG = list(R_ORDER.to_bytes(32, "little"))
     ((*PROOF, "replica_column_proofs", "c_x"), REMOVE, "c_x"), ((*PROOF, "labeling_proofs"), [], "labeling_proofs"),
     ((*PROOF, "labeling_proofs", 0, "parents"), [[0] * 32] * 36, "parents of a label"),
     ((*PROOF, "labeling_proofs", 0, "parents", 36), [0] * 33, "parents of a label"),
-    ((*PROOF, "labeling_proofs", 1, "layer_index"), "2", "layer_index"), ((*PROOF, "encoding_proof"), REMOVE, "encoding_proof"),
-    ((*PROOF, "encoding_proof", "node"), 1 << 64, "node"), ((*PROOF, "encoding_proof", "parents", 0), BIG, "parent of a label")])
+    ((*PROOF, "labeling_proofs", 1, "layer_index"), "2", "layer_index"),
+    ((*PROOF, "encoding_proof"), REMOVE, "encoding_proof"), ((*PROOF, "encoding_proof", "node"), 1 << 64, "node"),
+    ((*PROOF, "encoding_proof", "parents", 0), BIG, "parent of a label")])
 def test_every_part_is_looked_at(path, value, said):
     assert said in refused(changed(path, value))
 
@@ -188,7 +193,8 @@ def test_the_wrapper_is_looked_at(beside, said):
 
 
 @pytest.mark.parametrize("at, said", [
-    (0, "its partitions"), (8, "partition 0: its challenges"), (16, "challenge 0: byte 0"), (16 + 4 + 64 + 8, "challenge 0"),
+    (0, "its partitions"), (8, "partition 0: its challenges"), (16, "challenge 0: byte 0"),
+    (16 + 4 + 64 + 8, "challenge 0"),
     (len(BINARY) - 5 * 32 - 12 - 37 * 32 - 8, "challenge 1")])
 def test_lengths_in_the_binary_form(at, said):
     data = bytearray(BINARY)
@@ -208,8 +214,8 @@ def test_numbers_that_touch_a_node_are_no_json():
 
 
 # ---- mutations
-TOKENS = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"-", b"null", b"0", b"256", b"1e9", b"NaN", b"\\", b"\0", b" ", b"\n",
-          b"99999999999999999999", b"-1", b"[[[[[[", b"\xff", b'"root":', b'{"data":{}}']
+TOKENS = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"-", b"null", b"0", b"256", b"1e9", b"NaN", b"\\", b"\0", b" ",
+          b"\n", b"99999999999999999999", b"-1", b"[[[[[[", b"\xff", b'"root":', b'{"data":{}}']
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
@@ -240,8 +246,9 @@ def test_mutations(count):
     for i in range(count):
         data = [lambda: mutated(JSON, rng), lambda: mutated(BINARY, rng), lambda: mutated(WRAPPER, rng),
                 lambda: sealing.as_wrapper(mutated(JSON, rng), 1, 2048)][i % 4]()
+        miner, number = rng.choice((None, "1000")), rng.choice((None, 1))
         try:
-            prepared = porep.Request(data, miner=rng.choice((None, "1000")), sector_number=rng.choice((None, 1))).prepare()
+            prepared = porep.Request(data, miner=miner, sector_number=number).prepare()
         except CuzkError as error:
             assert error.exit == Exit.INPUT
             continue

@@ -61,7 +61,8 @@ def test_synthetic_challenges_are_the_references():
     """storage-proofs-porep src/stacked/vanilla/challenges.rs, test_synth_challenges_against_hardcoded."""
     fr = lambda value: value.to_bytes(32, "little")
     facts = Facts(fr(55), fr(101), bytes(32), bytes([1]) * 32, bytes(32))
-    assert stacked._synthetic(1 << 10, facts, range(10), 21).tolist() == [176, 781, 801, 986, 290, 211, 692, 856, 986, 332]
+    found = stacked._synthetic(1 << 10, facts, range(10), 21)
+    assert found.tolist() == [176, 781, 801, 986, 290, 211, 692, 856, 986, 332]
 
 
 def test_synthetic_partitions_are_parts_of_one_list():
@@ -112,6 +113,15 @@ def test_labels_are_those_of_the_production_code():
     assert found == rows[0, 0, 0].tobytes()
 
 
+def replaced(proofs, name, field, array):
+    """With another array in the place of one."""
+    return proofs._replace(**{name: array if field is None else getattr(proofs, name)._replace(**{field: array})})
+
+
+def copied(proofs, name, field):
+    return (getattr(proofs, name) if field is None else getattr(getattr(proofs, name), field)).copy()
+
+
 ARRAYS = [(name, field) for name in ("data", "replica", "columns") for field in Paths._fields] + [
     (name, None) for name in Proofs._fields[3:]]
 
@@ -123,20 +133,20 @@ def test_every_value_counts(name, field, place, version):
     one = sealed(version)
     partition = one.partitions - 1
     proofs = one.proofs.part(partition * 2, 2)
-    array = (getattr(proofs, name) if field is None else getattr(getattr(proofs, name), field)).copy()
+    array = copied(proofs, name, field)
     array.reshape(-1)[place if field != "siblings" else place * 4] ^= array.dtype.type(1)
-    changed = proofs._replace(**{name: array if field is None else getattr(proofs, name)._replace(**{field: array})})
-    assert f"partition {partition}" in refused(one, proofs=changed, partition=partition)
+    assert f"partition {partition}" in refused(one, proofs=replaced(proofs, name, field, array), partition=partition)
 
 
 @pytest.mark.parametrize("name, field, said", [
-    ("data", "leaf", "leaf in tree D"), ("replica", "siblings", "sibling in tree R"), ("columns", "root", "root in tree C"),
-    ("column_rows", None, "row of a column"), ("label_parents", None, "parent of a label")])
+    ("data", "leaf", "leaf in tree D"), ("replica", "siblings", "sibling in tree R"),
+    ("columns", "root", "root in tree C"), ("column_rows", None, "row of a column"),
+    ("label_parents", None, "parent of a label")])
 def test_no_field_elements(name, field, said):
     one = sealed()
-    array = (getattr(one.proofs, name) if field is None else getattr(getattr(one.proofs, name), field)).copy()
+    array = copied(one.proofs, name, field)
     array.reshape(-1, 4)[-1] = np.frombuffer(R_ORDER.to_bytes(32, "little"), "<u8")
-    changed = one.proofs._replace(**{name: array if field is None else getattr(one.proofs, name)._replace(**{field: array})})
+    changed = replaced(one.proofs, name, field, array)
     assert f"challenge 1: {said} is no field element" in refused(one, proofs=changed)
 
 
@@ -156,5 +166,5 @@ def test_wild_positions_are_no_crash():
     one = sealed()
     position = one.proofs.columns.position.copy()
     position[3] = [2**62, -1]
-    columns = one.proofs.columns._replace(position=position)
-    assert "the path in tree C, DRG parent 2, is for another leaf" in refused(one, proofs=one.proofs._replace(columns=columns))
+    changed = replaced(one.proofs, "columns", "position", position)
+    assert "the path in tree C, DRG parent 2, is for another leaf" in refused(one, proofs=changed)

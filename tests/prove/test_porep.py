@@ -1,5 +1,6 @@
 """PoRep requests: what becomes of phase 1 outputs and public facts, and what is refused."""
 import base64
+import hashlib
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,7 @@ STORAGE = FIXTURES / "sectors" / "2KiB"
 C1 = {n: str(STORAGE / f"s-t01000-{n}.c1.json") for n in (1, 2)}
 FACTS = {n: json.loads((STORAGE / f"s-t01000-{n}.json").read_text()) for n in (1, 2)}
 INPUTS = json.loads((FIXTURES / "proofs" / "proof-porep.json").read_text())["proofs"][0]["public_inputs"]
+SEAL_INPUTS = json.loads((FIXTURES / "circuits" / "porep-inputs.json").read_text())
 KNOWN = dict(comm_r=FACTS[1]["comm_r_old"], comm_d=FACTS[1]["comm_d_old"], ticket=FACTS[1]["ticket"],
              seed=FACTS[1]["interactive_seed"], sector_number=1)
 
@@ -135,6 +137,23 @@ def test_facts_of_real_size():
     assert [len(v) for v in {tuple(shown(prepared, k)) for k in range(10)}] == [327] * 10
     ni = {name: value for name, value in KNOWN.items() if name != "seed"}
     assert len(Request(**ni, miner="1000", registered_proof="18").public().partitions) == 126
+
+
+@pytest.mark.parametrize("expected", SEAL_INPUTS["inputs"],
+                         ids=lambda e: f"{SIZES[e['sector_size']].name}{e['version']}")
+def test_facts_of_every_registered_proof(expected):
+    """The reference's public inputs: both kinds of graph, three kinds of challenges, all sizes and partitions."""
+    size, values = SIZES[expected["sector_size"]], {}
+    for name in ("comm_r", "comm_d", "ticket", "seed"):
+        digest = bytearray(hashlib.sha256(name.encode()).digest())
+        digest[31] &= 0x3F
+        values[name] = digest.hex()
+    prepared = Request(**values, miner=str(SEAL_INPUTS["miner"]), sector_number=SEAL_INPUTS["sector"],
+                       registered_proof=f"StackedDrg{size.name}{expected['version']}").public()
+    rows = [prepared.public_inputs(k) for k in prepared.partitions]
+    assert len(rows) == expected["partitions"] and {len(r) for r in rows} == {expected["inputs"]}
+    digests = "".join(hashlib.sha256(r.tobytes()).hexdigest() for r in rows)
+    assert hashlib.sha256(digests.encode()).hexdigest() == expected["sha256"]
 
 
 @pytest.mark.parametrize("changes, said", [

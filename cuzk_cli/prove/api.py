@@ -19,7 +19,7 @@ from ..params.format import Counts, read_verifying_key
 from ..protocol import table
 from ..status import Tracker
 from . import circuits, memory, verifier
-from .kind import Prepared, Request
+from .kind import Prepared, Request, network_takes
 from .options import Options
 from .platform import start_device
 
@@ -84,13 +84,14 @@ def verify(request: Request, proof: bytes, options: Options = Options(), show_in
                        f"{structure.n_inputs - 1} for {kind} {size.name}", f"{len(given)}")
     good = verifier.verify_partitions(verifier.prepare(key), inputs, proof)
     circuit = params_locate.Circuit.of(kind, size)
-    accepts = params_locate.network_accepts_key(circuit, key)
+    facts = prepared.facts()
+    accepts = network_takes(facts, params_locate.network_accepts_key(circuit, key))
     bad = [k for k, verdict in zip(prepared.partitions, good) if not verdict]
     problems = [] if not bad else fail(
         Exit.VERIFICATION, "verify the proof", None, "a proof that verifies",
         f"partition {', '.join(map(str, bad))} does not verify").problems
     shown = {"public_inputs": [[w.tobytes().hex() for w in given] for given in inputs]} if show_inputs else {}
-    return {"partitions": prepared.partitions, **prepared.facts(), **shown, "ok": not bad,
+    return {"partitions": prepared.partitions, **facts, **shown, "ok": not bad,
             "exit": int(Exit.VERIFICATION) if bad else 0, "verified": not bad,
             "partitions_verified": good, "verifying_key": str(path), "network_accepts": accepts,
             "errors": [p.as_dict() for p in problems],

@@ -65,6 +65,14 @@ class Request(Protocol):
         """The public facts alone, for verification. Raises CuzkError (INPUT, USAGE)."""
 
 
+def network_takes(facts: dict, accepts: bool | None) -> bool | None:
+    """Whether the network takes these proofs, by what is known of their parameters; None for unknown.
+
+    Facts with `aggregated` false are of proofs that it takes as an aggregate only.
+    """
+    return False if facts.get("aggregated") is False else accepts
+
+
 def plain_number(value: int | None):
     """For a result: JSON numbers above 2^53 lose digits in some readers."""
     return str(value) if value is not None and value >= 1 << 53 else value

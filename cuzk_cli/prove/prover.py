@@ -29,7 +29,7 @@ from . import circuits, memory, verifier
 from .encoding import PROOF_BYTES
 from .joblock import JobLock
 from .journal import Journal
-from .kind import Prepared, Request, job_id
+from .kind import Prepared, Request, job_id, network_takes
 from .options import Options
 from .platform import start_device
 from .urgency import Order, Urgency, of_kind
@@ -353,14 +353,15 @@ class Prover:
         timings = {**dict.fromkeys(UNITS), **timings, "total_ms": (time.perf_counter() - ticket.started) * 1e3}
         split = [{"partition": k, "proof": proof[PROOF_BYTES * i:PROOF_BYTES * (i + 1)].hex()}
                  for i, k in enumerate(prepared.partitions)]
+        facts = prepared.facts()
         result = {
-            "partitions": split, **prepared.facts(),
+            "partitions": split, **facts,
             "job_id": ticket.job_id, "proof": proof.hex(), "verified": True, "reused": reused,
             "resumed_partitions": list(resumed), "attempts": max(attempts.values(), default=0),
             "timings": {name: None if v is None else round(v, 1) for name, v in timings.items()},
             "peak_memory_bytes": self.engine.peak_memory,
             "parameters": {"file": str(located.params), "size_bytes": key.file.size, "digest": located.digest},
-            "network_accepts": _accepts(located, key.file.verifying_key),
+            "network_accepts": network_takes(facts, _accepts(located, key.file.verifying_key)),
             "device": _device(), "versions": _versions(), "ok": True, "exit": 0, "errors": [],
             "warnings": prepared.warnings + located.warnings,
         }

@@ -12,7 +12,7 @@ from cuzk_cli.circuits import columns
 from cuzk_cli.errors import CuzkError, Exit
 from cuzk_cli.protocol.table import NON_INTERACTIVE, REGISTERED, SIZES, SYNTHETIC, V1, V1_1, Registered
 from cuzk_cli.prove import circuits, porep
-from cuzk_cli.prove.kind import job_id
+from cuzk_cli.prove.kind import job_id, network_takes
 from cuzk_cli.prove.porep import Request
 from cuzk_cli.sectors.commitments import to_cid
 
@@ -103,6 +103,9 @@ def test_non_interactive_says_that_it_is_no_aggregate():
     prepared = Request(as_json(NON_INTERACTIVE)).prepare()
     assert prepared.facts()["aggregated"] is False
     assert "13 partition proofs" in prepared.warnings[0] and "aggregate" in prepared.warnings[0]
+    assert [network_takes(prepared.facts(), known) for known in (True, None)] == [False, False]
+    interactive = Request(C1[1]).prepare().facts()
+    assert [network_takes(interactive, known) for known in (True, False, None)] == [True, False, None]
     some = Request(as_json(NON_INTERACTIVE), partitions=(12, 3, 3)).prepare()
     assert some.partitions == [3, 12] and some.identity() != prepared.identity()
     assert "--partition" in refused(Request(as_json(NON_INTERACTIVE), partitions=(13,)), Exit.USAGE)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cuzk_cli.params.digests import digest_file
 from cuzk_cli.protocol.table import NON_INTERACTIVE, SIZES, Registered, parameter_stem
 
 from ..sectors import sealing
@@ -144,7 +145,8 @@ def test_the_references_bytes(tmp_path):
     assert result["proof"] == PROOF["proof"]
     assert result["partitions"] == [{"partition": 0, "proof": PROOF["proof"]}]
     known = {entry["circuit"]: entry for entry in json.loads((FIXTURES / "params" / "digests.json").read_text())}
-    assert result["parameters"]["digest"] == known["porep 2KiB"]["blake2b_32"]
+    # read again: what is remembered of a file that was linked or renamed since is forgotten
+    assert digest_file(result["parameters"]["file"]) == known["porep 2KiB"]["blake2b_32"]
     assert result["parameters"]["size_bytes"] == known["porep 2KiB"]["bytes"]
     assert cuzk(tmp_path, "verify", "porep", *flat(GIVEN), "--proof", "p.json", "--vk", VK).returncode == 0
 

@@ -195,6 +195,7 @@ def test_stopped_with_ten_jobs(daemon, number):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_thousand_jobs(daemon):
     """None is lost, none doubled, and memory is flat."""
     curio, resident = daemon.curio, []

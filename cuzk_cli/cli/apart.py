@@ -59,9 +59,11 @@ def apart(work: Callable[[], T], tick: Callable[[], None] = lambda: None, name: 
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
-    while thread.is_alive():
+    alive = True
+    while alive:
         thread.join(STEP)
-        tick()
+        alive = thread.is_alive()
+        tick()              # once more when it has ended, however soon that was
     if "error" in found:
         raise found["error"]
     return found["value"]

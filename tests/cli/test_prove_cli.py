@@ -484,7 +484,7 @@ def partition_is(*states):
     (signal.SIGTERM, lambda status: status["processes"]),       # input is read, programs are compiled
     (signal.SIGINT, partition_is("synthesizing", "synth_done", "gpu"))], ids=["at the start", "at work"])
 def test_a_signal(tmp_path, number, reached):
-    stopped(tmp_path, number, reached, 30)
+    stopped(tmp_path, number, reached, 120)
 
 
 @pytest.mark.slow

@@ -208,9 +208,9 @@ def test_a_prover_that_refuses_or_breaks_fails_the_job(daemon, curio, tmp_path, 
 def test_stop_tells_those_who_wait(curio, daemon, held):
     waiting = [curio.future("Prove", submit=curio.messages.SubmitProofRequest(**snap(request_id=id, sector_number=n)))
                for n, id in enumerate("01234")]
-    waiting.append(curio.future("AwaitProof", job_id="0"))
     until(lambda: sum(q.pending + q.in_progress for q in curio.GetStatus().queues) == 5)
     until(lambda: len(daemon.client().jobs()) == 5)
+    waiting.append(curio.future("AwaitProof", job_id="0"))      # known by now
     started = time.monotonic()
     daemon.daemon.stop()
     codes = {call.code().name for call in waiting}

@@ -211,6 +211,7 @@ def test_stop_tells_those_who_wait(curio, daemon, held):
     until(lambda: sum(q.pending + q.in_progress for q in curio.GetStatus().queues) == 5)
     until(lambda: len(daemon.client().jobs()) == 5)
     waiting.append(curio.future("AwaitProof", job_id="0"))      # known by now
+    time.sleep(0.5)             # a call that arrives with the end is cancelled by gRPC
     started = time.monotonic()
     daemon.daemon.stop()
     codes = {call.code().name for call in waiting}

@@ -1,4 +1,4 @@
-"""The thread that owns JAX: takes tasks in their order, and between two pieces of one turns to a more urgent one."""
+"""A thread that runs JAX: takes tasks in their order, and between two pieces of one turns to a more urgent one."""
 from __future__ import annotations
 
 import heapq

@@ -112,7 +112,7 @@ class Engine:
                  ahead: int | None = None):
         """ahead: partitions that may be synthesised, or under synthesis, before a worker has room for them."""
         self.tracker, self.pool = tracker, SynthesisPool(workers, warn)
-        self.device = Device()
+        self.device, self._beside = Device(), Device("beside")
         self._finalizers = ThreadPoolExecutor((OPEN + URGENT_OPEN) * gpu_workers, "finalizer")
         self._warmers = ThreadPoolExecutor(2, "warm")
         self._warmed: set[int] = set()
@@ -281,8 +281,8 @@ class Engine:
         epoch = self.tracker.partition_gpu_start(job.id, None if job.monolithic else partitions[0], worker, partitions)
         try:
             key = self.key(job.kind, job.sector_size, job.located)
-            lane = Lane(self.device, item.order, lambda: job.wanted and not self.closed)
-            running = {k: groth16.gpu_prove_start(key.proving, item.assignments[k], lane) for k in partitions}
+            lanes = [Lane(d, item.order, lambda: job.wanted and not self.closed) for d in (self.device, self._beside)]
+            running = {k: groth16.gpu_prove_start(key.proving, item.assignments[k], *lanes) for k in partitions}
             self._finalizers.submit(self._finish, worker, item, key, running, epoch)
         except Exception as raised:     # a fault of ours too must not leave the job waiting
             self.tracker.partition_gpu_end(epoch, "failed")
@@ -322,7 +322,7 @@ class Engine:
         again = {} if failures or not job.wanted else {k: item.assignments[k] for k in bad}
         outcome = "failed" if failures or (bad and not again) else "retry" if again else "done"
         self.tracker.partition_gpu_end(
-            epoch, outcome, sum(sum(list(r.timings.values())) for r in running.values()),
+            epoch, outcome, sum(r.device_ms for r in running.values()),
             {k: "done" for k in running if k in job.proofs})
         self._close(worker, item, again)
         if failures:
@@ -340,7 +340,7 @@ class Engine:
             proof = b""
         for name, value in list(running.timings.items()):
             job.add_time(name, value)
-        job.add_time("gpu_compute_ms", sum(list(running.timings.values())))
+        job.add_time("gpu_compute_ms", running.device_ms)
         started = time.perf_counter()
         good = verifier.verify_proof(key.verifier, job.public_inputs(k), proof)
         job.add_time("verify_ms", (time.perf_counter() - started) * 1e3)
@@ -388,6 +388,7 @@ class Engine:
             self.closed = True
             self._changed.notify_all()
         self.device.close()
+        self._beside.close()
         for executor in (self._finalizers, self._warmers):
             executor.shutdown(wait=False, cancel_futures=True)
         self.pool.close()

@@ -15,6 +15,7 @@ scalars but those of h are zero or one: zeros are never read, ones are summed, t
 """
 from __future__ import annotations
 
+import math
 import time
 from concurrent.futures import Executor, Future
 from typing import NamedTuple
@@ -55,6 +56,16 @@ class Running(NamedTuple):
     key: ProvingKey
     pending: dict[str, Future]      # vector name -> affine point
     timings: dict                   # stage -> ms of device work, filled as stages end
+    spans: list                     # (start, end) of each stage, seconds; they overlap where two threads work
+
+    @property
+    def device_ms(self) -> float:
+        """Time in which a stage of this proof ran."""
+        total, last = 0.0, -math.inf
+        for start, end in sorted(self.spans):
+            total += max(end - max(start, last), 0.0)
+            last = max(last, end)
+        return total * 1e3
 
 
 def query(inputs: np.ndarray, input_density: np.ndarray, assignment, aux_density: np.ndarray | None) -> Query:
@@ -85,12 +96,13 @@ def _vectors(key: ProvingKey, assignment) -> dict[str, Query]:
     }
 
 
-def gpu_prove_start(key: ProvingKey, assignment, device: Executor) -> Running:
+def gpu_prove_start(key: ProvingKey, assignment, device: Executor, beside: Executor | None = None) -> Running:
     """Queue one partition's work on `device`, a thread that owns JAX, in the order in which it will run: the
-    transforms, the multi-exponentiations of the witness, that over h. Returns when all is queued."""
-    timings: dict = {}
+    transforms, then the multi-exponentiation over h. Those of the witness are queued on `beside`, a second such thread
+    if there is one: the host part of either fills the gaps of the other. Returns when all is queued."""
+    timings, spans = {}, []
 
-    def timed(name: str, function, *args):
+    def timed(thread: Executor, name: str, function, *args):
         def run():
             started = time.perf_counter()
             try:
@@ -98,17 +110,19 @@ def gpu_prove_start(key: ProvingKey, assignment, device: Executor) -> Running:
             except points.BadPoint as bad:
                 raise key.file.bad_point(name, bad.index, bad.what) from None
             finally:
-                timings[f"{name}_ms"] = (time.perf_counter() - started) * 1e3
-        return device.submit(run)
+                ended = time.perf_counter()
+                spans.append((started, ended))
+                timings[f"{name}_ms"] = (ended - started) * 1e3
+        return thread.submit(run)
 
     g1, g2, pending = curve.g1(platform()), curve.g2(platform()), {}
-    h = timed("quotient", quotient, assignment.a, assignment.b, assignment.c, key.log_m)
+    h = timed(device, "quotient", quotient, assignment.a, assignment.b, assignment.c, key.log_m)
     for name, (ones, rest, scalars) in _vectors(key, assignment).items():
         read = key.file.reader(name)
         group = g2 if name == "b_g2" else g1
-        pending[name] = timed(name, msm.sparse, read, len(read), ones, rest, scalars, group)
-    pending["h"] = timed("h", lambda: msm.dense(key.file.reader("h"), h.result(), g1))
-    return Running(key, pending, timings)
+        pending[name] = timed(beside or device, name, msm.sparse, read, len(read), ones, rest, scalars, group)
+    pending["h"] = timed(device, "h", lambda: msm.dense(key.file.reader("h"), h.result(), g1))
+    return Running(key, pending, timings, spans)
 
 
 def gpu_prove_finish(running: Running, r: int, s: int) -> Proof:

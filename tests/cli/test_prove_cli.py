@@ -53,11 +53,11 @@ def device(cuzk, monkeypatch, tmp_path):
                           file=SimpleNamespace(size=found.params.stat().st_size, verifying_key=vk))
     monkeypatch.setattr(engines.Engine, "key", lambda self, kind, size, located: key)
 
-    def start(key, assignment, device):
+    def start(key, assignment, *threads):
         found.started += 1
         if found.refuses:
             raise found.refuses
-        return SimpleNamespace(timings={"h_ms": 1.0})
+        return SimpleNamespace(timings={"h_ms": 1.0}, device_ms=1.0)
 
     def finish(running, r, s):
         proof = found.proofs.pop(0) if found.proofs else PROOF

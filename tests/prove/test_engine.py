@@ -34,9 +34,9 @@ def device(monkeypatch, proofs):
     """`proofs(partition, attempt)` gives the bytes of a proof, or raises; good ones begin with 1."""
     attempts = {}
 
-    def start(key, partition, executor):
+    def start(key, partition, *threads):
         attempts[partition] = attempts.get(partition, 0) + 1
-        return SimpleNamespace(partition=partition, attempt=attempts[partition], timings={"h_ms": 1.0})
+        return SimpleNamespace(partition=partition, attempt=attempts[partition], timings={"h_ms": 1.0}, device_ms=1.0)
 
     def finish(running, r, s):
         return SimpleNamespace(to_bytes=lambda: proofs(running.partition, running.attempt))

@@ -1,7 +1,9 @@
 """The prover on a small circuit: its bytes are those that the trapdoor predicts."""
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,6 +48,43 @@ def test_predicted_bytes(prover, params):
         proof, key = prover(params, r, s)
         assert proof == expected_proof(TRAPDOOR, CIRCUIT.log_m, columns, CIRCUIT.assignment, r, s)
         assert verify_proof(prepare(key), CIRCUIT.assignment.inputs[1:], proof)
+
+
+def test_the_witness_is_multiplied_beside_the_transforms(params):
+    """Work of two threads: the bytes are the same, and time in which both work counts once."""
+    runtime.setup()
+    from cuzk_cli.prove import groth16
+
+    with ParameterFile(params, Counts.of(CIRCUIT)) as file, ThreadPoolExecutor(1, "one") as one, \
+            ThreadPoolExecutor(1, "two") as two:
+        key, ran = groth16.ProvingKey.of(CIRCUIT, file), {}
+
+        def noting(thread):
+            def submit(function):
+                def run():
+                    ran.setdefault(threading.current_thread().name, []).append(thread)
+                    return function()
+                return thread.submit(run)
+            return SimpleNamespace(submit=submit)
+
+        alone = groth16.gpu_prove_finish(groth16.gpu_prove_start(key, CIRCUIT.assignment, one), 1, 2)
+        running = groth16.gpu_prove_start(key, CIRCUIT.assignment, noting(one), noting(two))
+        assert groth16.gpu_prove_finish(running, 1, 2).to_bytes() == alone.to_bytes()
+    assert {name: len(tasks) for name, tasks in ran.items()} == {"one_0": 2, "two_0": 4}
+    assert len(running.spans) == len(running.timings) == 6
+    assert running.device_ms <= sum(running.timings.values()) + 1e-6
+
+
+def test_time_of_a_proof_is_that_in_which_a_stage_ran():
+    runtime.setup()
+    from cuzk_cli.prove import groth16
+
+    def ms(*spans):
+        return groth16.Running(None, {}, {}, list(spans)).device_ms
+
+    assert ms() == 0
+    assert ms((2, 3), (0, 1)) == 2000
+    assert ms((0, 4), (1, 2)) == ms((1, 2), (0, 3), (2, 4)) == ms((0, 2), (2, 4)) == 4000
 
 
 @pytest.mark.parametrize("vector, index", (("h", 17), ("l", 40), ("a", 1), ("b_g1", 0), ("b_g2", 0)))

@@ -61,10 +61,10 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     found = SimpleNamespace(gates={}, started=[], made=[], bad=[], lock=threading.Lock())
 
-    def start(key, witness, lane):
+    def start(key, witness, *lanes):
         with found.lock:
             found.started.append(witness)
-        return SimpleNamespace(witness=witness, timings={"h_ms": 1.0})
+        return SimpleNamespace(witness=witness, timings={"h_ms": 1.0}, device_ms=1.0)
 
     def finish(running, r, s):
         gate = found.gates.get(running.witness)

@@ -1,12 +1,17 @@
 """The state as a document: upstream's keys under their names first, then ours. Unknown is null, arrays are arrays."""
 from __future__ import annotations
 
+import functools
 from datetime import datetime, timezone
 
 from . import process
 from .state import KEEP_EPOCHS_SECONDS, OUTCOMES, Epoch, Job, Moment, Partition, State
 
 
+CLOCK_SET = 0.01            # seconds by which the wall clock must be off for times of the past to be told anew
+
+
+@functools.lru_cache(4096)  # most moments stay from write to write
 def rfc3339(unix: float) -> str:
     """UTC, with milliseconds."""
     return datetime.fromtimestamp(unix, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -21,7 +26,8 @@ def memory() -> dict:
 
 
 def snapshot(state: State, began: Moment, now: Moment) -> dict:
-    """What `/status` of the engine that this project follows shows, with additions."""
+    """What `/status` of the engine that this project follows shows, with additions. Closed epochs are not copied from
+    one document to the next: they are not to be changed."""
     pipelines = [_job(job, now) for job in state.jobs.values()]
     running = [job for job in state.jobs.values() if job.finished is None]
     synthesizing = sum(p.state == "synthesizing" for job in state.jobs.values() for p in job.partitions.values())
@@ -87,14 +93,18 @@ def _worker(number: int, worker, now: Moment) -> dict:
 
 
 def _epoch(epoch: Epoch, ordinal: int, now: Moment) -> dict:
-    """A closed one. Its times are told by the present wall clock, so that a clock that was set moves all of them."""
-    def unix(moment: Moment) -> float:
-        return round(now.wall - (now.mono - moment.mono), 3)
-
-    return {"epoch": epoch.number, "job_id": epoch.job_id, "partition": epoch.partition,
+    """A closed one: the same object every time. Its times are told by the present wall clock, so that a clock that was
+    set moves all of them."""
+    offset = now.wall - now.mono
+    if epoch.shown is None or abs(epoch.shown_offset - offset) > CLOCK_SET:
+        epoch.shown_offset = offset
+        epoch.shown = {
+            "epoch": epoch.number, "job_id": epoch.job_id, "partition": epoch.partition,
             "partitions": list(epoch.partitions), "worker_id": epoch.worker, "gpu_ordinal": ordinal,
             "outcome": epoch.outcome, "gpu_ms": _round(epoch.gpu_ms),
-            "started_at_unix": unix(epoch.started), "ended_at_unix": unix(epoch.ended)}
+            "started_at_unix": round(offset + epoch.started.mono, 3),
+            "ended_at_unix": round(offset + epoch.ended.mono, 3)}
+    return epoch.shown
 
 
 def _secs(start: Moment, now: Moment) -> float:

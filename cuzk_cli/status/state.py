@@ -84,6 +84,8 @@ class Epoch:
     ended: Moment | None = None
     outcome: str | None = None              # of OUTCOMES, once closed
     gpu_ms: float | None = None             # device work, as measured by the caller
+    shown: dict | None = None               # as it stands in documents, with the wall clock's offset that it was told by
+    shown_offset: float = 0.0
 
 
 @dataclass

@@ -63,16 +63,20 @@ class Tracker:
             self._write()
 
     def close(self, state: str = "ended") -> None:
-        """Last write, with the process's state as given; the heartbeat ends. May be called again."""
+        """Last write, with the process's state as given; the heartbeat ends. May be called again.
+
+        What is reported later is not written: a process that ends would leave its file's replacement half made.
+        """
         self._stop.set()
         with self._lock:
             self._life = state
-        self._write()
+        self._write(last=True)
 
-    def _write(self) -> None:
+    def _write(self, last: bool = False) -> None:
         if self._writer is not None:
             with self._writing:
-                self._writer.write(self.snapshot())
+                if last or not self._stop.is_set():
+                    self._writer.write(self.snapshot())
 
     # ---- what is there
     def observe(self, loading: Callable[[], list[dict]], blocked: Callable[[], list[dict]]) -> None:
@@ -169,8 +173,8 @@ class Tracker:
         with self._lock:
             now = self._now()
             return {**snapshot(self._state, self._began, now),
-                    "loading": loading, "blocked": blocked, "schema_version": SCHEMA_VERSION, "state": self._life, **self._identity,
-                    "written_at": rfc3339(now.wall), "written_at_unix": round(now.wall, 3),
+                    "loading": loading, "blocked": blocked, "schema_version": SCHEMA_VERSION, "state": self._life,
+                    **self._identity, "written_at": rfc3339(now.wall), "written_at_unix": round(now.wall, 3),
                     "written_at_boottime": process.boot_time(), "heartbeat_seconds": HEARTBEAT_SECONDS}
 
 

@@ -40,6 +40,7 @@ class Writer:
         self.folder, self._pid = Path(folder), os.getpid()
         self.path = self.folder / f"status-{self._pid}.json"
         self._mode, self._fsync, self._warn, self._warned = mode, fsync, warn, False
+        self._epochs: dict[int, tuple[dict, bytes]] = {}      # id -> the object and its text
         try:
             self._make_folder()
             remove_old(self.folder)
@@ -48,7 +49,7 @@ class Writer:
 
     def write(self, document: dict) -> None:
         """Replace the file as a whole. Raises ValueError or TypeError for what JSON cannot hold."""
-        data = (json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n").encode("ascii")
+        data = self._encoded(document)
         try:
             try:
                 self._replace(data)
@@ -57,6 +58,17 @@ class Writer:
                 self._replace(data)
         except OSError as error:
             self._failed(error)
+
+    def _encoded(self, document: dict) -> bytes:
+        """One line. Closed epochs, the same objects from write to write, are encoded once: they are most of it."""
+        rest = {name: value for name, value in document.items() if name != "epochs"}
+        if not rest or not document.get("epochs"):
+            return _text(document) + b"\n"
+        known, self._epochs = self._epochs, {}
+        for epoch in document["epochs"]:
+            found = known.get(id(epoch))
+            self._epochs[id(epoch)] = found if found and found[0] is epoch else (epoch, _text(epoch))
+        return b'%b,"epochs":[%b]}\n' % (_text(rest)[:-1], b",".join([text for _, text in self._epochs.values()]))
 
     def _make_folder(self) -> None:
         self.folder.mkdir(mode=0o700 if not self._mode & 0o077 else 0o755, parents=True, exist_ok=True)
@@ -82,6 +94,10 @@ class Writer:
         if not self._warned:
             self._warned = True
             self._warn(f"{self.folder}: the status cannot be written: {error.strerror or error}; proving goes on")
+
+
+def _text(value: dict) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def read_whole(path: str | os.PathLike) -> bytes:

@@ -1,4 +1,6 @@
 """Closed epochs stay in the document for an hour, so that a page can show which worker did which partition when."""
+import json
+
 import jsonschema
 
 from cuzk_cli.status import Tracker, read_status, schema
@@ -74,3 +76,27 @@ def test_documents_without_the_key_are_read(tmp_path):
     two_workers(quick(tmp_path), cls=Older)
     answer = read_status(tmp_path)
     assert answer["state"] == "fresh" and answer["epochs"] == []
+
+
+def test_closed_epochs_are_told_once_and_the_file_still_says_what_the_document_says(tmp_path, monkeypatch):
+    documents, clock, monotonic = [], Clock(), Clock(100.0)
+    writer = quick(tmp_path)
+    monkeypatch.setattr(writer, "write", lambda document: (documents.append(document), type(writer).write(writer, document)))
+    tracker = two_workers(writer, clock=clock, monotonic=monotonic)
+    for partition in (0, 1, 0):
+        monotonic.now, clock.now = monotonic.now + 1, clock.now + 1
+        tracker.partition_gpu_end(tracker.partition_gpu_start("A", partition, 0), "retry")
+        assert json.loads(writer.path.read_bytes()) == json.loads(json.dumps(documents[-1]))
+    assert len(documents[-1]["epochs"]) == 3
+    tracker.partition_gpu_start("B", 0, 1)
+    assert all(new is old for new, old in zip(documents[-1]["epochs"], documents[-2]["epochs"], strict=True))
+
+
+def test_a_clock_that_is_set_moves_the_times_of_the_past():
+    writer, clock, monotonic = Kept(), Clock(), Clock(100.0)
+    tracker = two_workers(writer, clock=clock, monotonic=monotonic)
+    tracker.partition_gpu_end(tracker.partition_gpu_start("A", 0, 0), "done")
+    before = writer.last["epochs"][0]["ended_at_unix"]
+    clock.now -= 3600
+    tracker.partition_gpu_start("A", 1, 0)
+    assert writer.last["epochs"][0]["ended_at_unix"] == before - 3600

@@ -194,3 +194,17 @@ def test_job_ids_are_whole():
     tracker = Tracker()
     tracker.job_started(JOB * 9, "snap-32g", [0])
     assert tracker.snapshot()["pipelines"][0]["job_id"] == JOB * 9
+
+
+def test_nothing_is_written_after_the_last_write():
+    """A thread that still works while the process ends must not begin to replace the file."""
+    writer = Kept()
+    tracker = two_workers(writer)
+    tracker.start()
+    epoch = tracker.partition_gpu_start("A", 0, 0)
+    tracker.close()
+    written = len(writer.documents)
+    tracker.partition_gpu_end(epoch, "done")
+    assert len(writer.documents) == written and writer.documents[-1]["state"] == "ended"
+    tracker.close()
+    assert len(writer.documents) == written + 1 and writer.documents[-1]["epochs"]

@@ -27,6 +27,7 @@ _GROUPS = {
     "vanilla": "Make vanilla proofs from sectors' files.",
     "circuit": "Look at constraint systems.",
     "params": "Parameter files.",
+    "cache": "What is kept to be faster next time.",
     "submit": "Give work to a running daemon.",
     "jobs": "Jobs of a running daemon, and what is kept of those that were stopped.",
 }
@@ -103,7 +104,7 @@ def _run() -> int:
         try:
             with redirect_stdout(text):
                 # each registers its commands
-                from . import batch, clients, daemon, params, porep, post, serve, snap, status  # noqa: F401
+                from . import batch, cache, clients, daemon, params, porep, post, serve, snap, status  # noqa: F401
 
                 app()
         except SystemExit as end:

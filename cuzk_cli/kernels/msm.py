@@ -283,6 +283,18 @@ class Summation:
         """Points that one call of `add` takes."""
         return _ONES * shards()
 
+    @staticmethod
+    def dealt(count: int) -> np.ndarray:
+        """The lane to which `add` adds each of `count` points, as an index into `lanes`."""
+        each, i = max(-(-count // shards()), 1), np.arange(count)
+        return i // each * TABLE + i % each
+
+    def lanes(self) -> np.ndarray:
+        """The sum of every lane: encodings uint8[shards · TABLE, 96 | 192]."""
+        if self._accumulator is None:
+            return np.zeros((0, 192 if self.group.extension else 96), np.uint8)
+        return points.encode(accumulate.lanes_as_rows(self.group)(self._accumulator), self.group)
+
     def total(self):
         """Affine host point, None for infinity."""
         group, d = self.group, shards()

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Callable
 
 from ..errors import CuzkError, Exit, fail
 from ..kernels.runtime import cache_dir
@@ -28,14 +29,16 @@ def digest_text(state) -> str:
     return state.hexdigest()[:32]
 
 
-def digest_file(path) -> str:
+def digest_file(path, progress: Callable[[int], None] = lambda done: None) -> str:
     """Read the whole file. Raises CuzkError (PARAMETERS) when it cannot be read or changes meanwhile."""
-    state, buffer = new_hash(), memoryview(bytearray(_CHUNK))
+    state, buffer, done = new_hash(), memoryview(bytearray(_CHUNK)), 0
     try:
         with open(path, "rb", buffering=0) as file:
             before = _key(path, os.fstat(file.fileno()))
             while count := file.readinto(buffer):
                 state.update(buffer[:count])
+                done += count
+                progress(done)
             after = _key(path, os.fstat(file.fileno()))
     except OSError as error:
         raise fail(Exit.PARAMETERS, "read", path, "a readable file", error.strerror) from None

@@ -14,8 +14,9 @@ from typing import Callable
 from ..circuits import columns
 from ..circuits import digest as circuit_digest
 from ..errors import CuzkError, Exit, fail
+from ..params import check as params_check
 from ..params import locate as params_locate
-from ..params.format import Counts, read_verifying_key
+from ..params.format import Counts, ParameterFile, read_verifying_key
 from ..protocol import table
 from ..status import Tracker
 from . import circuits, memory, verifier
@@ -25,7 +26,7 @@ from .platform import start_device
 
 Verifies = Callable[[bytes], bool]      # does a proof hold for a request?
 
-__all__ = ["Options", "digest", "explain", "generate", "inspect", "prove", "vanilla", "verify"]
+__all__ = ["Options", "check", "digest", "explain", "generate", "inspect", "prove", "vanilla", "verify"]
 
 
 def prove(requests: list[Request], options: Options = Options(), tracker: Tracker | None = None,
@@ -189,3 +190,26 @@ def generate(kind: str, sector_size: str, seed: str, folder: str, device: str = 
     return {"ok": True, "exit": 0, "kind": kind, "sector_size": size.name, "params": str(made.params),
             "vk": str(made.vk), "size_bytes": made.bytes, "digest": made.digest, "insecure_seed": seed,
             "network_accepts": False, "seconds": round(time.perf_counter() - started, 1)}
+
+
+def check(kind: str, sector_size: str, options: Options = Options(), full: bool = False,
+          on_bytes: Callable[[int, int], None] = lambda done, total: None,
+          on_points: Callable[[int, int], None] = lambda done, total: None) -> dict:
+    """Check a circuit's parameter files; `full`: every point too, on the device. on_bytes, on_points: (done, total).
+
+    Raises CuzkError (USAGE, PARAMETERS, DEVICE).
+    """
+    size = table.parse_size(sector_size)
+    structure, located = circuits.structure(kind, size.bytes), options.located(kind, size)
+    started = time.perf_counter()
+    found = params_check.check_files(located, Counts.of(structure), on_bytes)
+    points = 0
+    if full:
+        start_device(options.device)
+        with ParameterFile(located.params, found.counts) as file:
+            points = params_check.check_points(file, on_points)
+    return {"ok": True, "exit": 0, "errors": [], "warnings": located.warnings, "kind": kind, "sector_size": size.name,
+            "params": str(located.params), "vk": str(located.vk) if found.vk else None, "size_bytes": found.size,
+            "counts": found.counts._asdict(), "digest": found.digest, "published_digest": located.circuit.params_digest,
+            "network_accepts": located.network_accepts, "full": full, "points_checked": points,
+            "seconds": round(time.perf_counter() - started, 1)}

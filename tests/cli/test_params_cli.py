@@ -13,6 +13,7 @@ import pytest
 
 from cuzk_cli.params import generate as generation
 from cuzk_cli.params.marker import DEFAULT_FOLDER, LOCK, MARKER
+from cuzk_cli.protocol.table import parameter_stem, parse_size
 from cuzk_cli.prove import memory
 
 from .common import HERE, environment
@@ -128,3 +129,44 @@ def test_what_a_killed_process_left_is_removed_by_the_next(inside, no_device, sm
     (small / ".v28-x.params.1.tmp").write_bytes(b"half")
     refused(inside, small, 13)
     assert sorted(os.listdir(small)) == [LOCK, MARKER]
+
+
+def test_check_and_list_of_a_folder(inside, tmp_path):
+    folder = tmp_path / "d"
+    found = inside("params", "check", "snap", "--sector-size", "2KiB", "--params", folder)
+    assert found.code == 11 == found.json["exit"] and "BLAKE2b 311f92a3e75036ced01b1c0025f1fa0c" in found.lines[0]
+    assert inside("params", "list", "--params", folder).code == 11
+    folder.mkdir()
+    assert inside("params", "list", "--params", folder).json["files"] == []
+    (folder / f"{parameter_stem('snap', parse_size('2KiB'))}.params").write_bytes(b"<html>not found</html>")
+    found = inside("params", "check", "snap", "--sector-size", "2KiB", "--params", folder, "--full")
+    assert found.code == 11 and "not found" in found.lines[0] and len(found.lines) == 1
+    answer = inside("params", "list", "--params", folder).json
+    (file,) = answer["files"]
+    assert (file["kind"], file["sector_size"], file["size_bytes"], file["vk"]) == ("snap", "2KiB", 22, None)
+    assert answer["test_parameters"] is False and file["network_accepts"] is None
+    (folder / MARKER).write_text('{"seed": "s"}')
+    answer = inside("params", "list", "--params", folder).json
+    assert answer["insecure_seed"] == "s" and answer["files"][0]["network_accepts"] is False
+
+
+@pytest.mark.parametrize("arguments", [
+    ["check", "snap"], ["check", "snap", "--sector-size", "3KiB"], ["check", "other", "--sector-size", "2KiB"],
+    ["check", "snap", "--sector-size", "2KiB", "--params", "d", "--test-params"],
+    ["check", "snap", "--sector-size", "2KiB", "--progress", "loud"], ["list", "--params", "d", "--test-params"]])
+def test_usage_of_check_and_list(inside, arguments):
+    assert inside("params", *arguments).code == 2
+
+
+@pytest.mark.slow
+def test_a_check_of_every_point(inside, tmp_path):
+    made = subprocess.run([sys.executable, "-m", "cuzk_cli", *GENERATE, "d"], cwd=tmp_path, capture_output=True,
+                          env={**environment(tmp_path), "HOME": os.environ["HOME"]})
+    assert made.returncode == 0, made.stderr
+    check = ("params", "check", "snap", "--sector-size", "2KiB", "--full", "--params", tmp_path / "d")
+    found = subprocess.run([sys.executable, "-m", "cuzk_cli", *map(str, check)], capture_output=True,
+                           env={**environment(tmp_path), "HOME": os.environ["HOME"]})
+    answer = json.loads(found.stdout)
+    assert found.returncode == 0 and answer["digest"] == json.loads(made.stdout)["digest"]
+    assert answer["points_checked"] == sum(answer["counts"].values()) - answer["counts"]["ic"]
+    assert answer["network_accepts"] is False and answer["vk"].endswith(".vk")

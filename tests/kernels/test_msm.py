@@ -74,6 +74,22 @@ def test_sum_of_ones_in_batches(name):
     assert summation.total() == group.multiply(3 * sum(POINTS["P, -P"][:-1]) % R)
 
 
+def test_lanes_of_a_sum():
+    """`dealt` says which lane a point goes to, whatever the size of its batch."""
+    summation, expected = msm.Summation(GROUPS["g1"][0]), {}
+    assert len(summation.lanes()) == 0
+    values = [RANDOM[i] for i in range(40)]
+    for start, count in ((0, 20), (20, 19), (39, 1)):
+        summation.add(encodings("g1", values[start:start + count]))
+        for lane, value in zip(summation.dealt(count), values[start:start + count]):
+            expected[int(lane)] = expected.get(int(lane), 0) + value
+    lanes = summation.lanes()
+    for lane, value in expected.items():
+        assert np.array_equal(lanes[lane], encodings("g1", [value % R])[0]), lane
+    infinity = lanes[np.setdiff1d(np.arange(len(lanes)), list(expected))]
+    assert (infinity[:, 0] == 0x40).all() and not infinity[:, 1:].any()
+
+
 def test_sparse_reads_only_what_it_needs():
     group, read = GROUPS["g1"][0], []
     encoded = encodings("g1", RANDOM).copy()

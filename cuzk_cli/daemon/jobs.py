@@ -2,6 +2,7 @@
 
     request_id ─► Job ─► prover's Ticket ─► result, kept for those who ask later
 
+The journal keeps a job's proofs until its result was fetched, so that a daemon that is killed loses none.
 Everything here happens in the event loop's thread, so that there are no locks; the prover is called on another thread.
 That two jobs which prove the same share the work is the prover's business.
 """
@@ -64,6 +65,7 @@ class Job:
     ticket: object | None = None        # from the prover's taking it to its result: it holds the input
     prover_id: str | None = None        # what the status calls it, when it is finished
     result: dict | None = None          # that came while it was being cancelled
+    delivered: Callable[[], None] | None = None     # to be called, once, when its result was fetched
     cancelling: bool = False
     waiters: int = 0
     kept: bool = False                  # goes on though nobody waits
@@ -132,7 +134,7 @@ class Jobs:
     async def _start(self, job: Job, asked: Asked) -> None:
         if job.done.done():             # cancelled before it began
             return
-        call = lambda: self._prover.submit(asked.request, asked.priority, asked.deadline)
+        call = lambda: self._prover.submit(asked.request, asked.priority, asked.deadline, held=True)
         try:
             ticket = job.ticket = await self._loop.run_in_executor(self._executor, call)
         except Exception as error:      # the prover refuses, or a fault of ours: the job's result says so
@@ -150,7 +152,7 @@ class Jobs:
 
     def _settle(self, job: Job, ticket) -> None:
         """The prover has a result."""
-        job.prover_id, job.ticket = ticket.job_id, None
+        job.prover_id, job.ticket, job.delivered = ticket.job_id, None, ticket.delivered
         try:
             result = ticket.result.result()
         except BaseException as error:      # also a cancelled future; no job may be left without an answer
@@ -176,8 +178,19 @@ class Jobs:
 
     def _forget(self, id: str) -> None:
         """A finished job, if there is one of this id."""
-        if self._jobs.pop(id, None) is not None:
+        job = self._jobs.pop(id, None)
+        if job is not None:
             self._finished -= 1
+            self._deliver(job)
+
+    def _deliver(self, job: Job) -> None:
+        """Its result was fetched, or will not be: the journal need not keep it."""
+        delivered, job.delivered = job.delivered, None
+        if delivered is not None and job.outcome is not None and job.outcome.state == "done":
+            try:
+                self._loop.run_in_executor(self._executor, delivered)
+            except RuntimeError:        # the daemon ends: kept for the next one
+                pass
 
     # ---- looking
     def find(self, id: str) -> Job:
@@ -205,7 +218,11 @@ class Jobs:
             job.waiters -= 1
             if not (job.kept or job.waiters or job.done.done()):
                 self._loop.call_later(ORPHAN_SECONDS, self._orphan, job)
-        return job.done.result() if job.done.done() else None
+        if not job.done.done():
+            return None
+        outcome = job.done.result()
+        self._deliver(job)
+        return outcome
 
     def _orphan(self, job: Job) -> None:
         if not (job.kept or job.waiters or job.done.done()):

@@ -4,7 +4,7 @@
               a few at a time, in order of urgency
 
 A job that another process proves is waited for or refused; one that this process proves already is joined. Finished
-partitions are kept in the journal until the result is delivered.
+partitions are kept in the journal until the result is delivered, or until whoever submitted it says that it is.
 """
 from __future__ import annotations
 
@@ -52,14 +52,15 @@ def failure(request: Request, error: CuzkError, job: str | None = None) -> dict:
 class Ticket:
     """One request: `result` gives a dictionary in any case; `job_id` is known once its input is read."""
 
-    def __init__(self, request: Request, order: Order, existing: Existing, deliver: Callable):
+    def __init__(self, request: Request, order: Order, existing: Existing, deliver: Callable, held: bool = False):
         self.request, self.order = request, order
-        self.existing, self.deliver = existing, deliver
+        self.existing, self.deliver, self.held = existing, deliver, held
         self.submitted, self.started = time.time(), time.perf_counter()
         self.job_id: str | None = None
         self.result: Future = Future()
         self.job = None                     # the engine's, once there is one
         self.on_cancel: Callable[[CuzkError], None] = lambda error: None
+        self.delivered: Callable[[], None] = lambda: None       # the journal forgets the job
         self._lock = threading.Lock()
         self._ended = False
 
@@ -124,16 +125,16 @@ class Prover:
 
     def submit(self, request: Request, priority: Urgency | None = None, deadline: float | None = None,
                existing: Existing = lambda prepared, verifies: None,
-               deliver: Callable[[dict], None] = lambda result: None) -> Ticket:
+               deliver: Callable[[dict], None] = lambda result: None, held: bool = False) -> Ticket:
         """Prove a request; returns at once.
 
         priority: None for that of its kind. deadline: seconds since the epoch. existing(prepared, verifies) is called
         when the input is checked, before long work: bytes that it gives are a proof that is kept instead, a CuzkError
         that it raises fails the request. deliver(result) is called with the result, which it may change, before the
-        journal forgets the job.
+        journal forgets the job. held: it forgets only when the ticket's `delivered` is called.
         """
         urgency = of_kind(request.kind) if priority is None else priority
-        ticket = Ticket(request, Order.of(urgency, next(self._sequence)), existing, deliver)
+        ticket = Ticket(request, Order.of(urgency, next(self._sequence)), existing, deliver, held)
         if deadline is not None:
             late = lambda: ticket.fail(fail(Exit.DEADLINE, f"prove {ticket.job_id or request.label}", None,
                                             "a proof before its deadline", "none by then"))
@@ -285,6 +286,7 @@ class Prover:
                   memory.ahead(circuits.structure(prepared.kind, prepared.size.bytes),
                                memory.budget(options.memory_budget)[0], options.processes + 2))
         if not fixed:
+            ticket.delivered = journal.clear
             job.on_partition = journal.keep
             if options.resume:
                 job.proofs.update({k: proof for k, proof in journal.load().items() if k in prepared.partitions and
@@ -307,7 +309,7 @@ class Prover:
                 if self._jobs.get(name, (None,))[0] is job:
                     del self._jobs[name]
                 self._changed.notify_all()
-            given = ticket, prepared, located, key, job, timings, journal, lock, fixed, resumed
+            given = ticket, prepared, located, key, job, timings, lock, resumed
             try:
                 self._deliveries.submit(self._ended, *given)
             except RuntimeError:            # no thread can be started, or it is closed and nobody waits
@@ -331,7 +333,7 @@ class Prover:
         if job is not None and not others:
             self.engine.cancel(job, error)
 
-    def _ended(self, ticket, prepared, located, key, job, timings, journal, lock, fixed, resumed) -> None:
+    def _ended(self, ticket, prepared, located, key, job, timings, lock, resumed) -> None:
         try:
             error = job.done.exception()
             if error is not None:
@@ -340,8 +342,8 @@ class Prover:
             proof = b"".join(job.proofs[k] for k in prepared.partitions)
             delivered = self._deliver(ticket, prepared, located, key, proof, job.attempts, {**timings, **job.timings},
                                       resumed=resumed)
-            if delivered and not fixed:
-                journal.clear()
+            if delivered and not ticket.held:
+                ticket.delivered()
         except Exception as error:          # a fault of ours must not leave the ticket waiting
             ticket.end(failure(ticket.request, as_error(f"prove {job.id}", error), job.id))
         finally:

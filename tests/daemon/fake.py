@@ -30,6 +30,9 @@ class Ticket:
         self.request, self.submitted, self.job_id, self.result = request, time.time(), None, Future()
         self._prover, self._number, self._lock, self._ended = prover, number, threading.Lock(), False
 
+    def delivered(self) -> None:
+        self._prover.delivered.append(self.request)
+
     def end(self, **more) -> bool:
         with self._lock:
             if self._ended:
@@ -71,12 +74,12 @@ class Prover:
     def __init__(self, tracker):
         self.tracker, self.going, self.fails = tracker, threading.Event(), lambda request: None
         self.going.set()
-        self.requests, self.given, self.cancelled, self.closed = [], [], 0, False
+        self.requests, self.given, self.delivered, self.cancelled, self.closed = [], [], [], 0, False
         self.keys: dict = {}
         self._threads, self._numbers = ThreadPoolExecutor(2), itertools.count()
         tracker.add_workers([(0, 0), (1, 0)])
 
-    def submit(self, request, priority=None, deadline=None) -> Ticket:
+    def submit(self, request, priority=None, deadline=None, held=False) -> Ticket:
         self.requests.append(request)
         self.given.append((priority, deadline))
         ticket = Ticket(self, request, next(self._numbers))

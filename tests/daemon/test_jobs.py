@@ -19,7 +19,7 @@ class Ticket:
     """Ends once: with a result, a failure, by a cancel, or broken."""
 
     def __init__(self, number: int):
-        self.job_id, self.result, self.late = f"p{number}", Future(), False
+        self.job_id, self.result, self.late, self.fetched = f"p{number}", Future(), False, 0
 
     def end(self, how: str) -> None:
         if self.result.done():
@@ -29,6 +29,9 @@ class Ticket:
         else:
             self.result.set_result({"ok": how == "done", "exit": 0 if how == "done" else 10,
                                     "errors": [] if how == "done" else [{"message": how}]})
+
+    def delivered(self) -> None:
+        self.fetched += 1
 
     def cancel(self, reason: str) -> bool:
         if self.late or self.result.done():
@@ -41,7 +44,7 @@ class Prover:
     def __init__(self):
         self.tickets: list[Ticket] = []
 
-    def submit(self, request, priority, deadline) -> Ticket:
+    def submit(self, request, priority, deadline, held) -> Ticket:
         self.tickets.append(Ticket(len(self.tickets)))
         return self.tickets[-1]
 

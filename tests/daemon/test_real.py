@@ -1,4 +1,5 @@
 """The daemon as a process, with a real prover of a small circuit, asked by curio's client."""
+import json
 import os
 import random
 import signal
@@ -177,6 +178,27 @@ def test_killed_with_ten_jobs(daemon):
     assert daemon.end() == 0
     assert not list((state / "journal").glob("*/*.json")) and not list((state / "locks").iterdir())
     assert not list((state / "daemon").iterdir())
+
+
+@pytest.mark.slow
+def test_killed_before_proofs_are_fetched(daemon):
+    """What is finished and not fetched is kept as well, and the same proofs come from the next daemon."""
+    journal = daemon.folder / "cuzk" / "journal"
+    kept = lambda: {path.parent.name: json.loads(path.read_text())["proof"] for path in journal.glob("*/*.json")}
+    curio = daemon.curio
+    for value in (1, 2, 3):
+        curio.SubmitProof(**asked(value))
+    until(lambda: curio.GetStatus().total_proofs_completed == 3, 120)
+    curio.AwaitProof(job_id="tiny-3")
+    until(lambda: len(kept()) == 2)
+    before = sorted(kept().values())
+    daemon.end(signal.SIGKILL)
+    curio = daemon.start()
+    found = [curio.Prove(timeout=120, submit=curio.messages.SubmitProofRequest(**asked(value))).result.proof
+             for value in (1, 2)]
+    assert sorted(proof.hex() for proof in found) == before and daemon.verifies(found[0], 1, 1)
+    until(lambda: not kept())
+    assert daemon.end() == 0
 
 
 @pytest.mark.slow

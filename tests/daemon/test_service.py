@@ -244,8 +244,8 @@ def test_input_is_forgotten_with_the_result(curio, daemon):
     tickets = []
     submit = daemon.prover.submit
 
-    def watched(*given):
-        ticket = submit(*given)
+    def watched(*given, **more):
+        ticket = submit(*given, **more)
         tickets.append(weakref.ref(ticket))
         return ticket
 

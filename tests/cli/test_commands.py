@@ -19,6 +19,7 @@ FACTS = json.loads((ROOT / "fixtures/sectors/2KiB/s-t01000-1.json").read_text())
 VK = next((ROOT / "fixtures" / "params").glob("v28-empty-sector-update-*.vk"))
 PROOF = json.loads((ROOT / "fixtures" / "proofs" / "proof-snap.json").read_text())["proofs"][0]["proof"]
 CUZK = f"{sys.executable} -m cuzk_cli"
+pytestmark = pytest.mark.slow       # whole processes; test_prove_cli and test_verify_cli ask the same inside one
 
 
 @pytest.fixture
@@ -241,7 +242,6 @@ def test_output_rules(tmp_path, monkeypatch):
     assert raised.value.exit == Exit.OUTPUT and path.read_bytes() == before and os.listdir(tmp_path) == ["p.json"]
 
 
-@pytest.mark.slow
 def test_prove_end_to_end(shell, tmp_path):
     """Free randomness through a pipe to verify; fixed randomness to the reference's bytes; kept files."""
     ended = shell(f"{CUZK} prove snap {SECTOR} --test-params --format hex -o - | {CUZK} verify snap {SECTOR} --test-params --proof -")
@@ -258,7 +258,6 @@ def test_prove_end_to_end(shell, tmp_path):
     assert status["state"] == "absent" and {p["state"] for p in status["processes"]} == {"ended"} and all(w["state"] == "idle" for w in status["gpu_workers"])
 
 
-@pytest.mark.slow
 def test_two_partitions_and_two_sectors(shell, tmp_path):
     sector = ROOT / "fixtures" / "sectors" / "16KiB" / "s-t01000-1"
     ended = shell(f"{CUZK} prove snap {sector} {SECTOR} --test-params --out-dir {tmp_path} --format raw")

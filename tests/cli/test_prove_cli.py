@@ -482,7 +482,8 @@ def partition_is(*states):
 
 @pytest.mark.parametrize("number, reached", [
     (signal.SIGTERM, lambda status: status["processes"]),       # input is read, programs are compiled
-    (signal.SIGINT, partition_is("synthesizing", "synth_done", "gpu"))], ids=["at the start", "at work"])
+    pytest.param(signal.SIGINT, partition_is("synthesizing", "synth_done", "gpu"), marks=pytest.mark.slow)],
+    ids=["at the start", "at work"])
 def test_a_signal(tmp_path, number, reached):
     stopped(tmp_path, number, reached, 120)
 

@@ -62,7 +62,7 @@ def test_one_device():
     check(9, HYBRID, 1, some_values(9))
 
 
-@pytest.mark.parametrize("log_n", [3, 8])
+@pytest.mark.parametrize("log_n", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_the_int32_form(log_n):
     check(log_n, INT32, jax.local_device_count(), some_values(log_n))
 
@@ -96,6 +96,7 @@ def test_plans_are_kept_and_sizes_checked():
             ntt.plan(log_n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [{"XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}, {"JAX_NUM_CPU_DEVICES": "1"},
                                        {"JAX_NUM_CPU_DEVICES": "4"}], ids=["avx2", "1-device", "4-devices"])
 def test_other_machines(variables):

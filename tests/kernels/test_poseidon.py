@@ -42,7 +42,7 @@ def test_vectors_and_plain_integers(arity):
     assert to_ints(hash_batch(words(rows))) == [poseidon_int(row) for row in rows]
 
 
-@pytest.mark.parametrize("arity", [2, 11])
+@pytest.mark.parametrize("arity", [2, pytest.param(11, marks=pytest.mark.slow)])
 def test_the_int32_form(arity):
     rows = inputs(arity, 12)
     assert to_ints(hasher(arity, field=INT32)(words(rows))) == [poseidon_int(row) for row in rows]

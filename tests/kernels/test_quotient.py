@@ -79,7 +79,7 @@ def test_against_schoolbook(log_m, kind):
     assert to_ints(words) == schoolbook(a, b, c, log_m)[:-1]
 
 
-@pytest.mark.parametrize("log_m", [2, 5])
+@pytest.mark.parametrize("log_m", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_the_int32_form(log_m):
     rng = random.Random(log_m)
     a, b = ([KINDS["mixed"](rng) for _ in range(1 << log_m)] for _ in range(2))

@@ -14,7 +14,7 @@ import pytest
 
 from cuzk_cli.params.format import read_verifying_key
 from cuzk_cli.prove import verifier
-from cuzk_cli.status import read_status
+from cuzk_cli.status import read_status, schema
 from tests import tiny
 
 ROOT = Path(__file__).parents[2]
@@ -129,7 +129,8 @@ def test_a_kill_loses_at_most_what_is_in_flight(world, stage):
     assert not list(world.state.glob("cuzk/journal/*/*.json"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_within_seconds_and_keeps_what_is_finished(world, number):
     process = world.start(9, 3, "verify")
     assert process.stdout.readline().strip() == "verify"
@@ -178,5 +179,89 @@ def test_a_folder_that_cannot_be_written_is_one_warning(world, broken):
     process = world.start(15, 2)
     out, error = process.communicate(timeout=120)
     assert json.loads(out)["ok"] and "Traceback" not in error
-    if broken != "status":          # the writer of this run has no voice
-        assert sum(broken in line for line in error.splitlines()) == 1
+    assert sum(broken in line for line in error.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["open", "fsync"])
+@pytest.mark.parametrize("folder", ["journal", "locks", "status"])
+def test_a_full_disk_is_one_warning(world, folder, when):
+    """Proving goes on, and nothing half written stays. Locks are of no length: only making one can fail."""
+    if (folder, when) == ("locks", "fsync"):
+        return
+    world.environment["CUZK_STATUS_DIR"] = str(world.state / "status")
+    process = world.start(16, 3, f"{when}:{folder}")
+    out, error = process.communicate(timeout=120)
+    assert json.loads(out)["ok"] and "Traceback" not in error
+    (warning,) = [line for line in error.splitlines() if folder in line]
+    assert "No space left on device" in warning and "proving goes on" in warning
+    left = [path for path in world.state.rglob("*") if path.is_file()]
+    assert left == ([] if folder == "status" else list((world.state / "status").glob("status-*.json")))
+
+
+@pytest.mark.slow
+def test_a_corrupted_device_result_is_tried_once_more(world):
+    """Once: it is proved again. Twice: the job fails and names the partition; the other partitions are kept."""
+    process = world.start(17, 3, "corrupt:1")
+    out, error = process.communicate(timeout=120)
+    assert json.loads(out)["ok"] and "Traceback" not in error
+    key = verifier.prepare(read_verifying_key(world.params / "v28-tiny.vk"))
+    inputs = [tiny.Prepared(tiny.Request(17, 3)).public_inputs(k) for k in range(3)]
+    assert all(verifier.verify_partitions(key, inputs, bytes.fromhex(json.loads(out)["proof"])))
+    assert json.loads(out)["attempts"] == 2
+    counters = ended(world, process)["counters"]
+    assert (counters["epochs_retry"], counters["epochs_done"], counters["epochs_failed"]) == (1, 3, 0)
+
+    process = world.start(18, 3, "corrupt:2")
+    out, error = process.communicate(timeout=120)
+    found = json.loads(out)
+    assert found["exit"] == 14 and not found["ok"] and found["proof"] is None and "Traceback" not in error
+    assert "partition 1 of tiny-" in found["errors"][0]["message"]
+    status = ended(world, process)
+    counters, (job,) = status["counters"], status["pipelines"]
+    assert counters["epochs_retry"] == 1 <= counters["epochs_failed"] and counters["total_failed"] == 1
+    assert [e["outcome"] for e in status["epochs"] if e["partition"] == 1] == ["retry", "failed"]
+    assert job["partitions"][1]["state"] == "failed" and not job["ok"]
+    assert 0 in world.result(18, 3)["resumed_partitions"]
+
+
+def ended(world, process) -> dict:
+    """The last that a process wrote."""
+    return json.loads((world.state / "cuzk" / f"status-{process.pid}.json").read_text())
+
+
+@pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.slow)])
+def test_the_status_agrees_with_the_event_log(world, tmp_path, seconds):
+    """Read 200 times a second while a real run works: whole documents, and whoever proves by the log proves in them."""
+    log = tmp_path / "log"
+    log.write_text("")
+    process = world.start(19, 400, f"log:{log}")
+    while "ends" not in log.read_text():        # what is compiled for the first partition is there
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    path = world.state / "cuzk" / f"status-{process.pid}.json"
+    seen, documents, next_read = [], set(), time.monotonic()
+    last = next_read + seconds
+    while next_read < last and process.poll() is None:
+        time.sleep(max(next_read - time.monotonic(), 0))
+        next_read += 1 / 200
+        document, before = path.stat(), time.monotonic()
+        answer = world.status()
+        seen.append((before, time.monotonic(), answer, (document.st_ino, document.st_mtime_ns) not in documents))
+        documents.add((document.st_ino, document.st_mtime_ns))
+    process.kill()
+    process.wait()
+    checked, epochs = 0, {}
+    for line in log.read_text().splitlines():
+        entry = json.loads(line)
+        epochs.setdefault(entry.pop("epoch"), {"ends": float("inf")}).update(entry)
+    for before, after, answer, new in seen:
+        assert not new or schema.mismatch(answer, schema.ANSWER) is None
+        assert answer["state"] == "fresh", answer["reasons"]
+        shown = {w["worker_id"]: w for w in answer["gpu_workers"]}
+        for number, epoch in epochs.items():
+            if epoch["began"] < before and after < epoch["ends"]:
+                worker = shown[epoch["worker"]]
+                assert worker["state"] == "proving" and number in worker["open_epochs"]
+                checked += 1
+    assert len(epochs) > seconds and len(documents) > seconds and checked > 20 * seconds, (len(epochs), checked)

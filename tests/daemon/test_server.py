@@ -199,7 +199,7 @@ def test_a_fault_of_ours_is_one_line(daemon, curio, tmp_path, monkeypatch):
 
 def test_a_prover_that_refuses_or_breaks_fails_the_job(daemon, curio, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(daemon.prover, "submit", lambda *given: 1 / 0)
+    monkeypatch.setattr(daemon.prover, "submit", lambda *given, **more: 1 / 0)
     found = curio.Prove(submit=snap(request_id="a")).result
     assert found.status == 2 and "ZeroDivisionError" in found.error_message
 

@@ -35,7 +35,7 @@ Params = Annotated[Optional[str], typer.Option(
 TestParams = Annotated[bool, typer.Option(
     "--test-params", help="Parameters from a published seed, made when absent. "
                           "The network does not accept proofs under them.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N[,M…], GPUs by number.")]
 MemoryBudget = Annotated[Optional[str], typer.Option("--memory-budget", help="At most so much memory, as 8GiB.")]
 StatusDir = Annotated[Optional[str], typer.Option(
     "--status-dir", help="Folder of status files. [env: CUZK_STATUS_DIR]")]
@@ -48,8 +48,7 @@ Deadline = Annotated[Optional[str], typer.Option(
 JsonErrors = Annotated[bool, typer.Option(
     "--json-errors", help="Problems as objects in the result only, not as lines.")]
 
-DEVICES = ("auto", "cpu", "cuda")
-ON_DEVICE_ERROR = ("retry", "fail")
+ON_DEVICE_ERROR = ("retry", "fail", "cpu")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -105,6 +104,15 @@ def choice(value: str, allowed, option: str) -> str:
     if value not in allowed:
         raise fail(Exit.USAGE, "read the option", option, " or ".join(allowed), repr(value))
     return value
+
+
+def device_name(text: str) -> str:
+    """Raises CuzkError (USAGE) for what is no --device."""
+    numbers = text.removeprefix("cuda:").split(",")
+    listed = text.startswith("cuda:") and all(re.fullmatch("[0-9]{1,4}", n) for n in numbers)
+    if text not in ("auto", "cpu", "cuda") and not (listed and len(set(map(int, numbers))) == len(numbers)):
+        raise fail(Exit.USAGE, "read the option", "--device", "auto, cpu, cuda or cuda:N[,M…], each number once", repr(text))
+    return text
 
 
 def permissions(text: str, option: str) -> int:

@@ -29,7 +29,7 @@ def _generates(kind: str):
     ) -> int:
         """Make a circuit's parameter files from the trapdoor of a seed. The network does not accept proofs under them."""
         o.choice(progress, MODES, "--progress")
-        o.choice(device, o.DEVICES, "--device")
+        o.device_name(device)
         shown = Count(progress, "points")
 
         def work() -> dict:
@@ -65,7 +65,7 @@ def _checks(kind: str):
     ) -> int:
         """Compare a circuit's parameter files with the circuit and with the published digest, which is remembered."""
         o.choice(progress, MODES, "--progress")
-        o.choice(device, o.DEVICES, "--device")
+        o.device_name(device)
         read, points = Count(progress, "bytes"), Count(progress, "points")
 
         def work() -> dict:

@@ -24,7 +24,8 @@ class ProverOptions:
         "--no-resume", help="Prove partitions again that a stopped call had finished.")] = False
     monolithic: Annotated[bool, typer.Option(
         "--monolithic", help="Hand all partitions of a proof to a device at once.")] = False
-    on_device_error: Annotated[str, typer.Option(help="retry (once, on the same device) or fail.")] = "retry"
+    on_device_error: Annotated[str, typer.Option(
+        help="retry (once, on the same device), fail, or cpu (retry, then go on there).")] = "retry"
     status_dir: o.StatusDir = None
     status_mode: Annotated[str, typer.Option(help="Permissions of the status file.")] = "0600"
     serve: Annotated[Optional[str], typer.Option(
@@ -33,13 +34,12 @@ class ProverOptions:
 
     def check(self, problems: o.Problems) -> None:
         """Give `problems` what is wrong."""
-        problems.attempt(o.choice, self.device, o.DEVICES, "--device")
+        problems.attempt(o.device_name, self.device)
         problems.attempt(o.choice, self.on_device_error, o.ON_DEVICE_ERROR, "--on-device-error")
         problems.attempt(o.size_in_bytes, self.memory_budget, "--memory-budget")
         problems.attempt(o.permissions, self.status_mode, "--status-mode")
-        if self.no_gpu and self.device == "cuda":
+        if self.no_gpu and self.device.startswith("cuda"):
             problems.refuse("--no-gpu, --device", "one of them", "both")
-
         if self.token_file is not None and self.serve is None:
             problems.refuse("--token-file", "--serve beside it", "none")
 

@@ -17,11 +17,34 @@ AXIS = "shard"
 SHARDED, EVERYWHERE = PartitionSpec(AXIS), PartitionSpec()
 
 
+_turned_to: str | None = None       # None: JAX's default platform
+
+
+def turn_to(platform: str) -> None:
+    """Whatever begins from now on runs on the devices of another platform, "cpu" for one; what runs stays where it is."""
+    global _turned_to
+    _turned_to = platform
+
+
+def local() -> tuple:
+    """The local devices that kernels run on, a power of two of them: buckets and lanes are shared evenly."""
+    return _local(_turned_to)
+
+
 @functools.cache
+def _local(platform: str | None) -> tuple:
+    devices = jax.local_devices(backend=platform)
+    return tuple(devices[:1 << (len(devices).bit_length() - 1)])
+
+
+@functools.cache
+def _mesh(devices: tuple) -> Mesh:
+    return Mesh(np.array(devices), (AXIS,))
+
+
 def mesh() -> Mesh:
-    """The local devices of the default platform in one row, a power of two of them: buckets and lanes are shared evenly."""
-    devices = jax.local_devices()
-    return Mesh(np.array(devices[:1 << (len(devices).bit_length() - 1)]), (AXIS,))
+    """The devices in one row."""
+    return _mesh(local())
 
 
 def shards() -> int:

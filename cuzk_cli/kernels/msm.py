@@ -314,9 +314,10 @@ class Summation:
         return group.affine(total)
 
 
-def dense(read: Read, scalars: np.ndarray, group: Group):
-    """Σ scalars[i]·P_i over a whole vector of points, in chunks of at most 2^21. Raises points.BadPoint."""
-    total, limit = group.identity, _TABLE_SIZES[-1]
+def dense(read: Read, scalars: np.ndarray, group: Group, frugal: bool = False):
+    """Σ scalars[i]·P_i over a whole vector of points, in chunks of at most 2^21; frugal: in smaller ones, which need less
+    memory of the device. Raises points.BadPoint."""
+    total, limit = group.identity, _TABLE_SIZES[-2 if frugal else -1]
     for start in range(0, len(scalars), limit):
         n = min(limit, len(scalars) - start)
         table = _shifted(start, point_table, lambda s, k: read(start + s, k), group, n)

@@ -30,6 +30,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as PS
 
 from . import runtime
+from .devices import local
 from .field import R_ORDER, Field, materialise, scalar_field
 
 GENERATOR = 7           # of the multiplicative group; also the coset generator of the reference
@@ -280,7 +281,7 @@ def plan(log_n: int, field: Field | None = None, devices: tuple | None = None) -
     devices: all local ones of the default platform if None; the largest power of two of them that divides both rows and
     columns is used. field: Fr in the form of the platform if None.
     """
-    devices = tuple(devices or jax.local_devices())
+    devices = tuple(devices or local())
     return _plan(log_n, field or scalar_field(devices[0].platform), devices[:1 << (len(devices).bit_length() - 1)])
 
 

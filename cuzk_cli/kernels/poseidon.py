@@ -20,6 +20,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as PS
 
 from . import runtime
+from .devices import local
 from .field import Field, materialise, scalar_field
 
 _FULL_ROUNDS = 8
@@ -159,7 +160,7 @@ class Hasher:
     """
 
     def __init__(self, constants, tag: int, field: Field | None = None, devices: tuple | None = None):
-        devices = tuple(devices or jax.local_devices())
+        devices = tuple(devices or local())
         devices = devices[:1 << (len(devices).bit_length() - 1)]
         self.arity = len(constants.mds) - 1
         self.field = field or scalar_field(devices[0].platform)

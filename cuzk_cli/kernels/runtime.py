@@ -32,7 +32,8 @@ def _keep_pages() -> None:
 def setup(device: str = "auto") -> None:
     """Configure and import JAX: 64-bit integers, host devices, persistent compile cache. Idempotent.
 
-    device: "auto", "cpu" or "cuda". Values that the user has set in the environment are never overridden.
+    device: "auto", "cpu", "cuda" or "cuda:N[,M…]", which counts the GPUs that the environment leaves visible. Values
+    that the user has set in the environment are otherwise never overridden. ValueError for a GPU that is not visible.
     """
     global _done
     with _lock:
@@ -42,8 +43,9 @@ def setup(device: str = "auto") -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         if device == "cpu":
             os.environ["JAX_PLATFORMS"] = "cpu"
-        elif device == "cuda":
+        elif device.startswith("cuda"):
             os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu")
+            _select(device.partition(":")[2])
         import jax
 
         jax.config.update("jax_enable_x64", True)
@@ -54,6 +56,19 @@ def setup(device: str = "auto") -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
         _done = True
+
+
+def _select(ordinals: str) -> None:
+    """Let CUDA see these GPUs only; it counts them anew from 0."""
+    if not ordinals:
+        return
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+    try:
+        names = [n if visible is None else visible[int(n)] for n in ordinals.split(",")]
+    except IndexError:
+        raise ValueError(f"CUDA_VISIBLE_DEVICES={given} leaves no GPU number {ordinals}") from None
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(names)
 
 
 def host_devices() -> int:

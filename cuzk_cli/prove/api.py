@@ -20,6 +20,7 @@ from ..params.format import Counts, ParameterFile, read_verifying_key
 from ..protocol import table
 from ..status import Tracker
 from . import circuits, memory, verifier
+from .gpulock import GpuLocks
 from .kind import Prepared, Request, network_takes
 from .options import Options
 from .platform import start_device
@@ -207,7 +208,8 @@ def check(kind: str, sector_size: str, options: Options = Options(), full: bool 
     if full:
         start_device(options.device)
         with ParameterFile(located.params, found.counts) as file:
-            points = params_check.check_points(file, on_points)
+            with GpuLocks.of_this_process().held():
+                points = params_check.check_points(file, on_points)
     return {"ok": True, "exit": 0, "errors": [], "warnings": located.warnings, "kind": kind, "sector_size": size.name,
             "params": str(located.params), "vk": str(located.vk) if found.vk else None, "size_bytes": found.size,
             "counts": found.counts._asdict(), "digest": found.digest, "published_digest": located.circuit.params_digest,

@@ -21,11 +21,12 @@ from typing import Callable
 from ..errors import CuzkError, Exit, fail
 from ..faults import as_error
 from ..kernels import curve, msm
-from ..kernels.devices import platform
+from ..kernels.devices import platform, turn_to
 from ..params.format import Counts, ParameterFile
 from ..params.locate import Located
 from . import circuits, groth16, memory, randomness, verifier
 from .device import Device, Lane
+from .gpulock import GpuLocks
 from .synthesis import SynthesisPool
 from .urgency import Order, Urgency
 
@@ -62,7 +63,7 @@ class Job:
     seed: str | None = None                     # of --insecure-randomness
     order: Order | None = None                  # among others; None for that of its arrival at the engine
     monolithic: bool = False                    # all partitions are one assignment
-    retry_device: bool = True                   # once more after a device error
+    on_device_error: str = "retry"              # once more there; "fail"; or "cpu": once more, then there
     ahead: int | None = None                    # partitions ahead of the workers that memory allows, None for any
     on_partition: Callable[[int, bytes], None] = lambda k, proof: None     # a verified proof, on any thread
     created: float = field(default_factory=time.perf_counter)
@@ -103,6 +104,8 @@ class _Item:
     assignments: dict = field(compare=False)        # partition -> assignment
     queued: float = field(compare=False)
     attempt: int = field(compare=False, default=1)
+    frugal: bool = field(compare=False, default=False)      # after the device's memory was out
+    platform: str = field(compare=False, default="")        # of the devices that it was last given to
 
 
 class Engine:
@@ -111,7 +114,8 @@ class Engine:
     def __init__(self, tracker, workers: int, warn: Callable[[str], None] = lambda text: None, gpu_workers: int = 1,
                  ahead: int | None = None):
         """ahead: partitions that may be synthesised, or under synthesis, before a worker has room for them."""
-        self.tracker, self.pool = tracker, SynthesisPool(workers, warn)
+        self.tracker, self.pool, self._warn = tracker, SynthesisPool(workers, warn), warn
+        self.gpus = GpuLocks.of_this_process(warn)
         self.device, self._beside = Device(), Device("beside")
         self._finalizers = ThreadPoolExecutor((OPEN + URGENT_OPEN) * gpu_workers, "finalizer")
         self._warmers = ThreadPoolExecutor(2, "warm")
@@ -278,23 +282,51 @@ class Engine:
         job = item.job
         job.add_time("queue_wait_ms", (time.perf_counter() - item.queued) * 1e3)
         partitions = sorted(item.assignments)
+        try:
+            if not self._hold_gpus(job):
+                self._close(worker, item, held=False)
+                return
+        except CuzkError as error:
+            self._fail(job, partitions, error)
+            self._close(worker, item, held=False)
+            return
+        item.platform = platform()
         epoch = self.tracker.partition_gpu_start(job.id, None if job.monolithic else partitions[0], worker, partitions)
         try:
             key = self.key(job.kind, job.sector_size, job.located)
             lanes = [Lane(d, item.order, lambda: job.wanted and not self.closed) for d in (self.device, self._beside)]
-            running = {k: groth16.gpu_prove_start(key.proving, item.assignments[k], *lanes) for k in partitions}
+            running = {k: groth16.gpu_prove_start(key.proving, item.assignments[k], *lanes, item.frugal)
+                       for k in partitions}
             self._finalizers.submit(self._finish, worker, item, key, running, epoch)
         except Exception as raised:     # a fault of ours too must not leave the job waiting
             self.tracker.partition_gpu_end(epoch, "failed")
             self._fail(job, partitions, self._error(item, partitions, raised))
             self._close(worker, item)
 
-    def _close(self, worker: int, item: _Item, again: dict | None = None) -> None:
-        """The worker has room again; `again` holds what is to be proved once more."""
+    def _hold_gpus(self, job: Job) -> bool:
+        """Wait for other processes' use of the GPUs to end; False where the job ends before. Raises CuzkError (DEVICE)."""
+        waited = False
+
+        def waiting(gpu: str, owner: int) -> None:
+            nonlocal waited
+            if not waited:
+                self._warn(f"{job.id}: waiting for {gpu}, which process {owner or 'unknown'} uses")
+                self.tracker.waiting(job.id, {"kind": "device", "need": gpu, "have": f"process {owner or 'unknown'}"})
+            waited = True
+
+        held = self.gpus.hold(lambda: job.wanted and not self.closed, waiting)
+        if waited:
+            self.tracker.waiting(job.id, None)
+        return held
+
+    def _close(self, worker: int, item: _Item, again: _Item | None = None, held: bool = True) -> None:
+        """The worker has room again, and the GPUs, where it held them, one user less; `again` is to be proved once more."""
+        if held:
+            self.gpus.let_go()
         with self._changed:
             self._open[worker].remove(item.order)
             if again:
-                heapq.heappush(self._ready, _Item(item.order, item.job, again, time.perf_counter(), item.attempt + 1))
+                heapq.heappush(self._ready, again)
             self._changed.notify_all()
 
     def _finish(self, worker: int, item: _Item, key: _Key, running: dict, epoch: int) -> None:
@@ -306,20 +338,25 @@ class Engine:
                     bad.append(k)
             except Exception as raised:     # a fault of ours or of the device: it must not leave the job waiting
                 failures[k] = raised
-        error = None
+        error, exhausted, repeat = None, False, False
         if failures:
             first = next(iter(failures.values()))
             error = self._error(item, list(failures), first)
-            if error.exit == Exit.DEVICE and job.retry_device:
+            exhausted = error.exit == Exit.RESOURCES and self._is_of_device(first)
+            repeat = exhausted and not item.frugal or error.exit == Exit.DEVICE and self._may_repeat(item, error)
+            if repeat:
                 bad, failures = [*bad, *failures], {}
-        if bad and item.attempt >= ATTEMPTS and not failures:
+        if bad and item.attempt >= ATTEMPTS and not failures and not repeat:
             error = error or fail(
                 Exit.VERIFICATION, f"verify partition {', '.join(map(str, bad))} of {job.id}", None,
                 "a proof that verifies", f"one that does not, {item.attempt} times",
                 "the witness does not satisfy the circuit, the parameters are of another one or hold points outside the "
                 "subgroup, or the device computes wrongly")
             failures = dict.fromkeys(bad)
-        again = {} if failures or not job.wanted else {k: item.assignments[k] for k in bad}
+        again = None
+        if bad and not failures and job.wanted:
+            again = _Item(item.order, job, {k: item.assignments[k] for k in bad}, time.perf_counter(), item.attempt + 1,
+                          item.frugal or exhausted)
         outcome = "failed" if failures or (bad and not again) else "retry" if again else "done"
         self.tracker.partition_gpu_end(
             epoch, outcome, sum(r.device_ms for r in running.values()),
@@ -362,11 +399,26 @@ class Engine:
             return fail(Exit.INTERNAL, "proof stopped")
         operation = f"prove partition {', '.join(map(str, partitions))} of {item.job.id}"
         text = f"{type(raised).__name__}: {raised}"[:300]
-        if type(raised).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
+        if not self._is_of_device(raised):
             return as_error(operation, raised)
         if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
             return fail(Exit.RESOURCES, operation, actual=text, hint="the device has not enough memory")
         return fail(Exit.DEVICE, operation, actual=text)
+
+    @staticmethod
+    def _is_of_device(raised: Exception) -> bool:
+        return type(raised).__name__ in ("JaxRuntimeError", "XlaRuntimeError")
+
+    def _may_repeat(self, item: _Item, error: CuzkError) -> bool:
+        """May what a device failed at be started again? From the second time on only on the CPU, where the user said so."""
+        policy = item.job.on_device_error
+        if policy != "fail" and item.attempt < ATTEMPTS:
+            return True
+        if policy != "cpu" or item.platform == "cpu":
+            return False
+        self._warn(f"{error}; proving goes on, slower, on the CPU")
+        turn_to("cpu")
+        return True
 
     def _fail(self, job: Job, partitions: list[int], error: CuzkError) -> None:
         for k in partitions:
@@ -391,5 +443,6 @@ class Engine:
         self._beside.close()
         for executor in (self._finalizers, self._warmers):
             executor.shutdown(wait=False, cancel_futures=True)
+        self.gpus.close()
         self.pool.close()
         self._meter.stop()

@@ -96,11 +96,14 @@ def _vectors(key: ProvingKey, assignment) -> dict[str, Query]:
     }
 
 
-def gpu_prove_start(key: ProvingKey, assignment, device: Executor, beside: Executor | None = None) -> Running:
+def gpu_prove_start(key: ProvingKey, assignment, device: Executor, beside: Executor | None = None,
+                    frugal: bool = False) -> Running:
     """Queue one partition's work on `device`, a thread that owns JAX, in the order in which it will run: the
     transforms, then the multi-exponentiation over h. Those of the witness are queued on `beside`, a second such thread
-    if there is one: the host part of either fills the gaps of the other. Returns when all is queued."""
+    if there is one: the host part of either fills the gaps of the other. frugal: one thread after all, and chunks that
+    need less of the device's memory. Returns when all is queued."""
     timings, spans = {}, []
+    beside = device if frugal else beside or device
 
     def timed(thread: Executor, name: str, function, *args):
         def run():
@@ -120,8 +123,8 @@ def gpu_prove_start(key: ProvingKey, assignment, device: Executor, beside: Execu
     for name, (ones, rest, scalars) in _vectors(key, assignment).items():
         read = key.file.reader(name)
         group = g2 if name == "b_g2" else g1
-        pending[name] = timed(beside or device, name, msm.sparse, read, len(read), ones, rest, scalars, group)
-    pending["h"] = timed(device, "h", lambda: msm.dense(key.file.reader("h"), h.result(), g1))
+        pending[name] = timed(beside, name, msm.sparse, read, len(read), ones, rest, scalars, group)
+    pending["h"] = timed(device, "h", lambda: msm.dense(key.file.reader("h"), h.result(), g1, frugal))
     return Running(key, pending, timings, spans)
 
 

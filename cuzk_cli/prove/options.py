@@ -15,13 +15,13 @@ class Options:
     params: str | None = None               # folder of parameter files
     test_params: bool = False
     insecure_randomness: str | None = None  # seed of r and s
-    device: str = "auto"                    # auto, cpu or cuda
+    device: str = "auto"                    # auto, cpu, cuda or cuda:N[,M…]
     workers: int | None = None              # synthesis processes, None for one a core but one
     vk: str | None = None                   # verifying key file, for `verify`
     monolithic: bool = False                # the partitions of a job are one assignment
     resume: bool = True                     # take up finished partitions of a job that did not end
     wait: bool = False                      # for another process that proves the same job
-    on_device_error: str = "retry"          # retry or fail
+    on_device_error: str = "retry"          # retry, fail or cpu
     memory_budget: int | None = None        # bytes, None for what the system gives
 
     @property

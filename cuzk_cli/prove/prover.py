@@ -99,7 +99,7 @@ class Prover:
 
     def __init__(self, options: Options = Options(), tracker: Tracker | None = None,
                  warn: Callable[[str], None] = lambda text: None):
-        start_device(options.device)
+        start_device(options.device, warn if options.on_device_error == "cpu" else None)
         from .engine import Engine          # imports JAX, which is configured now
 
         self.options, self.tracker = options, tracker if tracker is not None else Tracker()
@@ -282,7 +282,7 @@ class Prover:
         journal = Journal(ticket.job_id, prepared.identity(), key.file.verifying_key.raw, self.warn)
         job = Job(ticket.job_id, prepared.kind, prepared.size.bytes, prepared.partitions, prepared.witness,
                   prepared.public_inputs, located, options.insecure_randomness, ticket.order,
-                  options.monolithic, options.on_device_error == "retry",
+                  options.monolithic, options.on_device_error,
                   memory.ahead(circuits.structure(prepared.kind, prepared.size.bytes),
                                memory.budget(options.memory_budget)[0], options.processes + 2))
         if not fixed:
@@ -381,9 +381,10 @@ class Prover:
         self.warn(f"{located.params}: made now, from the published seed {TEST_SEED!r}; "
                   "anybody can forge proofs under these parameters")
         order = Order.of(of_kind(kind), -1)
-        self.engine.device.submit(order, lambda: generate(
-            circuits.structure(kind, size.bytes), located.circuit.stem, located.folder.path, TEST_SEED,
-            device_fixed_base(), only_missing=True)).result()
+        with self.engine.gpus.held():
+            self.engine.device.submit(order, lambda: generate(
+                circuits.structure(kind, size.bytes), located.circuit.stem, located.folder.path, TEST_SEED,
+                device_fixed_base(), only_missing=True)).result()
 
     def preload(self, kind: str, size: Size) -> float:
         """Load the circuit's key; milliseconds, 0 where it was held. Raises CuzkError (PARAMETERS, USAGE)."""

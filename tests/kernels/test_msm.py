@@ -112,6 +112,26 @@ def test_sparse_reads_only_what_it_needs():
     assert raised.value.index == rest[3]
 
 
+@pytest.mark.parametrize("frugal, largest", [(False, 1 << 21), (True, 1 << 18)])
+def test_dense_in_chunks(monkeypatch, frugal, largest):
+    """Every point once, with its own scalar, and never more of them than a table may hold."""
+    group, n, read, sizes = GROUPS["g1"][0], (1 << 21) + 5, [], []
+
+    def table(reader, group, count):
+        sizes.append(count)
+        return reader(0, count)
+
+    monkeypatch.setattr(msm, "point_table", table)
+    monkeypatch.setattr(msm, "msm", lambda table, scalars: read.append((table, scalars[[0, -1], 0])))
+    monkeypatch.setattr(group.__class__, "projective", lambda self, point: self.identity)
+    scalars = np.zeros((n, 4), np.uint64)
+    scalars[:, 0] = np.arange(n)
+    assert msm.dense(lambda start, count: (start, count), scalars, group, frugal) is None
+    assert sum(sizes) == n and max(sizes) == largest
+    for (start, count), ends in read:
+        assert list(ends) == [start, start + count - 1]
+
+
 def test_sparse_of_nothing():
     none, group = np.zeros(0, np.int64), GROUPS["g1"][0]
     read = lambda start, count: np.zeros((count, 96), np.uint8)

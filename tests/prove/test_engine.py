@@ -1,4 +1,5 @@
 """The engine around a prover whose device work is replaced: retries, the exit codes of failures, epochs in any order."""
+import os
 import threading
 from types import SimpleNamespace
 
@@ -13,7 +14,11 @@ from .pool import Pool
 
 runtime.setup("cpu")
 
-from cuzk_cli.prove import engine as engines  # noqa: E402  (imports JAX, which is set up now)
+import jax  # noqa: E402  (set up now)
+
+from cuzk_cli.prove import engine as engines  # noqa: E402
+from cuzk_cli.prove.gpulock import GpuLocks  # noqa: E402
+from cuzk_cli.prove.joblock import locks  # noqa: E402
 
 
 @pytest.fixture
@@ -30,12 +35,13 @@ def job(partitions=1, seed=None, name="snap-1-1-x"):
     return engines.Job(name, "snap", 2048, list(range(partitions)), lambda k: k, lambda k: np.zeros((1, 4)), None, seed)
 
 
-def device(monkeypatch, proofs):
+def device(monkeypatch, proofs, frugal=lambda value: None):
     """`proofs(partition, attempt)` gives the bytes of a proof, or raises; good ones begin with 1."""
     attempts = {}
 
-    def start(key, partition, *threads):
+    def start(key, partition, thread, beside, saving):
         attempts[partition] = attempts.get(partition, 0) + 1
+        frugal(saving)
         return SimpleNamespace(partition=partition, attempt=attempts[partition], timings={"h_ms": 1.0}, device_ms=1.0)
 
     def finish(running, r, s):
@@ -156,3 +162,100 @@ def test_a_stop_in_the_middle_is_no_fault(engine, monkeypatch, where, tmp_path):
     with pytest.raises(CuzkError, match="stopped"):
         future.result(timeout=60)
     assert not died and not (tmp_path / "cuzk").exists()
+
+
+def broken(text):
+    return jax.errors.JaxRuntimeError(text)
+
+
+@pytest.mark.parametrize("policy, times, attempts", [("retry", 1, 2), ("retry", 2, 2), ("fail", 1, 1), ("cpu", 2, 3)])
+def test_a_device_error_is_answered_as_the_user_wants(engine, monkeypatch, policy, times, attempts):
+    """A GPU that fails so many times: `retry` tries it twice, `cpu` then goes there, with a warning."""
+    where, warned = ["gpu"], []
+    monkeypatch.setattr(engines, "platform", lambda: where[0])
+    monkeypatch.setattr(engines, "turn_to", lambda name: where.__setitem__(0, name))
+    monkeypatch.setattr(engine, "_warn", warned.append)
+
+    def proofs(k, attempt):
+        if where[0] == "gpu" and attempt <= times:
+            raise broken("INTERNAL: illegal address")
+        return b"\1"
+
+    tried = device(monkeypatch, proofs)
+    asked = job()
+    asked.on_device_error = policy
+    future = engine.submit(asked)
+    if attempts > times:
+        assert future.result(timeout=60).proofs
+    else:
+        with pytest.raises(CuzkError, match="partition 0 of snap-1-1-x.*illegal address") as raised:
+            future.result(timeout=60)
+        assert raised.value.exit == Exit.DEVICE
+    assert tried[0] == attempts and where == (["cpu"] if policy == "cpu" else ["gpu"])
+    assert [text.endswith("proving goes on, slower, on the CPU") for text in warned] == [True] * (policy == "cpu")
+    assert all(w["state"] == "idle" for w in engine.tracker.snapshot()["gpu_workers"])
+
+
+def test_partitions_in_flight_when_a_device_is_given_up_are_proved_on_the_cpu(engine, monkeypatch):
+    where, both = ["gpu"], threading.Barrier(2)
+    monkeypatch.setattr(engines, "platform", lambda: where[0])
+    monkeypatch.setattr(engines, "turn_to", lambda name: where.__setitem__(0, name))
+
+    def proofs(k, attempt):
+        if attempt == 2:
+            both.wait(60)       # both fail twice before either goes on
+        if attempt <= 2:
+            raise broken("INTERNAL: illegal address")
+        return b"\1"
+
+    tried = device(monkeypatch, proofs)
+    asked = job(2)
+    asked.on_device_error = "cpu"
+    assert len(engine.submit(asked).result(timeout=60).proofs) == 2 and tried == {0: 3, 1: 3}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_out_of_device_memory_smaller_chunks_are_taken_once(engine, monkeypatch, times):
+    saving = []
+
+    def proofs(k, attempt):
+        if attempt <= times:
+            raise broken("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes")
+        return b"\1"
+
+    device(monkeypatch, proofs, saving.append)
+    future = engine.submit(job())
+    if times == 1:
+        assert future.result(timeout=60).proofs
+    else:
+        with pytest.raises(CuzkError, match="the device has not enough memory") as raised:
+            future.result(timeout=60)
+        assert raised.value.exit == Exit.RESOURCES
+    assert saving == [False, True]
+
+
+def test_a_gpu_of_another_process_is_waited_for_and_named(engine, monkeypatch):
+    """No epoch begins before the GPU is ours."""
+    device(monkeypatch, lambda k, attempt: b"\1")
+    theirs, warned = GpuLocks(["GPU-x"]), []
+    monkeypatch.setattr(engine, "gpus", GpuLocks(["GPU-x"]))
+    monkeypatch.setattr(engine, "_warn", warned.append)
+    assert theirs.hold()
+    future = engine.submit(job())
+    for _ in range(6000):
+        (pipeline,) = engine.tracker.snapshot()["pipelines"]
+        if pipeline["waiting_for"]:
+            break
+        threading.Event().wait(0.01)
+    owner = f"process {os.getpid()}"
+    assert pipeline["waiting_for"] == {"kind": "device", "need": "GPU-x", "have": owner}
+    assert states(engine)[1][0]["state"] == "idle" and owner in warned[0]
+    theirs.let_go()
+    assert future.result(timeout=60).proofs
+    assert states(engine)[0] == ["done"] and not list(locks().iterdir())
+    monkeypatch.setattr(engine, "gpus", GpuLocks(["GPU-x"], patience=0))
+    assert theirs.hold()
+    with pytest.raises(CuzkError) as raised:
+        engine.submit(job(name="snap-1-2-x")).result(timeout=60)
+    assert raised.value.exit == Exit.DEVICE and owner in str(raised.value)
+    theirs.let_go()

@@ -27,7 +27,7 @@ from .field import Field, materialise
 from .ntt import AXIS, GENERATOR, Plan, Walk
 from .pieces import between
 
-_SMALL = 256            # a row holds the small value v as code v - 256 < 0, a wide value as its index
+SMALL = 256            # a row holds the small value v as code v - 256 < 0, a wide value as its index
 _REPLICATED = PS()
 _COLUMNS = PS(None, AXIS)
 _ROWS_EXCHANGED = PS(None, AXIS)
@@ -50,7 +50,7 @@ class QuotientPlan:
         product_scale = field.radix * pow(m, -3, p) * z_inverse
         step = pow(generator_inverse, shape.width, p)
         scales = [product_scale * pow(step, i, p) % p for i in range(r1)]
-        self._scales = transforms.everywhere((field.to_limbs(scales)[:, :, None],
+        self.scales = transforms.everywhere((field.to_limbs(scales)[:, :, None],
                                               field.to_limbs([-pow(m, -1, p) * z_inverse % p])[:, :, None]))
 
     # ---- programs, in order
@@ -69,7 +69,7 @@ class QuotientPlan:
                 code = codes.at[index].get(mode="promise_in_bounds")
                 words = wide.at[jnp.maximum(code, 0)].get(mode="promise_in_bounds")
                 limbs = field.from_words([words[..., k] for k in range(4)])
-                small = [(code + _SMALL).astype(field.dtype)] + [jnp.zeros((), field.dtype)] * (field.count - 1)
+                small = [(code + SMALL).astype(field.dtype)] + [jnp.zeros((), field.dtype)] * (field.count - 1)
                 return ntt.rows_dit(plan, materialise(field.select(code < 0, small, limbs)), tables)
             return ntt.columns_of(plan, ntt.exchange(plan, ntt.sweep_rows_to_columns(plan, body)))
 
@@ -129,23 +129,27 @@ class QuotientPlan:
 
         program = plan.compile(function, (_COLUMNS, _COLUMNS, _REPLICATED, _WALK, _WALK, _REPLICATED), _COLUMNS)
         return lambda product, c: program(
-            product, c, plan.columns_inverse, self._from_coset, self._to_coefficients, self._scales)
+            product, c, plan.columns_inverse, self._from_coset, self._to_coefficients, self.scales)
 
     # ---- host side
+    def check(self, *values) -> None:
+        """ValueError for more than m rows."""
+        for n in (len(each.small) for each in values):
+            if n > self.transforms.shape.size:
+                raise ValueError(f"{n} rows do not fit a domain of {self.transforms.shape.size}")
+
     def rows(self, values) -> tuple:
         """Put `values` (see `quotient`), zero-padded to m, on the devices: codes int32[m], words uint64[room, 4].
 
         ValueError if there are more than m rows.
         """
-        m = self.transforms.shape.size
-        n, w = len(values.small), len(values.wide_index)
-        if n > m:
-            raise ValueError(f"{n} rows do not fit a domain of {m}")
+        self.check(values)
+        m, n, w = self.transforms.shape.size, len(values.small), len(values.wide_index)
         # in place on CPU, where one shape serves every witness; elsewhere no more than needed is sent
         room = m if self.transforms.platform == "cpu" else 1 << max(w - 1, 0).bit_length()
         codes, wide = aligned((m,), np.int32), aligned((room, 4), np.uint64)
-        np.subtract(values.small, np.int16(_SMALL), out=codes[:n], dtype=np.int32)
-        codes[n:] = -_SMALL
+        np.subtract(values.small, np.int16(SMALL), out=codes[:n], dtype=np.int32)
+        codes[n:] = -SMALL
         codes[np.asarray(values.wide_index)] = np.arange(w, dtype=np.int32)
         wide[:w] = values.wide
         wide[w:1] = 0           # small rows read entry 0
